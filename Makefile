@@ -1,0 +1,41 @@
+# `make demo` and `make test` are all a newcomer needs: each makes .venv and installs what it needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+READY = $(VENV)/.ready
+
+.PHONY: install demo test test-oldest lint format bench clean
+
+install: $(READY)
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+demo: $(READY)
+	$(BIN)/varsdoc demo
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: lint
+	$(BIN)/pytest
+
+# The oldest transformers that pyproject.toml admits, in an environment of its own.
+test-oldest:
+	$(MAKE) VENV=.venv-oldest install
+	.venv-oldest/bin/python -m pip install --quiet "transformers==5.17.*"
+	.venv-oldest/bin/pytest tests/model
+
+bench: $(READY)
+	$(BIN)/python benchmarks/encode_cpu.py
+
+clean:
+	rm -rf .venv .venv-oldest build dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,102 @@
+"""The command line: parses, calls one function of a room, prints. JSON alone on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from typing import Annotated, Any, Optional
+
+import typer
+
+from varsdoc import __version__
+from varsdoc.errors import VarsDocError
+
+app = typer.Typer(
+    help="Find the right page in a pile of visually rich documents by looking at the page images.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", help="Checkpoint: a folder or a hub id; default: the one in the package."),
+]
+Device = Annotated[Optional[str], typer.Option(help="cpu, cuda, cuda:1, mps; default: a GPU where there is one.")]  # noqa: UP045
+Dtype = Annotated[Optional[str], typer.Option(help="float32, bfloat16, float16, or int8 on CPU.")]  # noqa: UP045
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"varsdoc {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def info(
+    model: Model = None,
+    variants: Annotated[Optional[int], typer.Option(help="Expand a checkpoint of one variant to K.")] = None,  # noqa: UP045
+    device: Device = None,
+    dtype: Dtype = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a checkpoint is: model, K, n, parameters, prefix, token cap, dtype, device, versions, hash."""
+    from varsdoc.model.info import describe
+
+    facts = describe(model, variants=variants, device=device, dtype=dtype)
+    if as_json:
+        typer.echo(json.dumps(facts, ensure_ascii=False, indent=2))
+    else:
+        _table(facts)
+
+
+@app.command()
+def demo() -> None:
+    """Encode a few sample pages, ask questions, and show which pages answer, by which reading."""
+    from varsdoc.demo import run
+
+    run()
+
+
+def _table(facts: dict[str, Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in facts.items():
+        shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+        table.add_row(name.replace("_", " "), json.dumps(value) if name == "prefix" else shown)
+    Console(highlight=False).print(table)
+
+
+def main() -> None:
+    """Run, and turn what a user can mend into one line on stderr."""
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    try:
+        app()
+    except VarsDocError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("stopped.", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

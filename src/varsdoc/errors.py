@@ -1,0 +1,22 @@
+"""Errors that a user can act on: one sentence with the value that was wrong and what to do.
+
+The command line prints them without a traceback; library users catch `VarsDocError`.
+"""
+
+from __future__ import annotations
+
+
+class VarsDocError(Exception):
+    """Base of every error that varsdoc raises on purpose."""
+
+
+class ConfigError(VarsDocError, ValueError):
+    """A setting that cannot be: K = 0, more branched blocks than blocks, an unknown dtype."""
+
+
+class CheckpointError(VarsDocError, ValueError):
+    """A folder or hub id that is no checkpoint, is damaged, or was made for another model."""
+
+
+class InputError(VarsDocError, ValueError):
+    """A page or a query that cannot be encoded."""

@@ -1,0 +1,24 @@
+"""One backbone, probes, branches, heads, processor, checkpoints -> embeddings."""
+
+from varsdoc.model.checkpoint import UntrainedWarning, nano_config
+from varsdoc.model.config import LoraSettings, VarsConfig
+from varsdoc.model.image import ImageLike, read_image
+from varsdoc.model.lora import trainable_parameters
+from varsdoc.model.processor import PageBatch, Processor, QueryBatch
+from varsdoc.model.varsdoc import Encoded, PageEmbedding, VarsDoc
+
+__all__ = [
+    "Encoded",
+    "ImageLike",
+    "LoraSettings",
+    "PageBatch",
+    "PageEmbedding",
+    "Processor",
+    "QueryBatch",
+    "UntrainedWarning",
+    "VarsConfig",
+    "VarsDoc",
+    "nano_config",
+    "read_image",
+    "trainable_parameters",
+]

@@ -1,0 +1,106 @@
+"""What is trained: LoRA on the language blocks through PEFT, probes and heads in full.
+
+The paper lists probes and heads under LoRA too. At their size (10 thousand and 1.6 million parameters at 3B) training
+them in full is the same thing and simpler: no rank to choose, and they are saved as what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from peft import LoraConfig, inject_adapter_in_model
+from peft.tuners.lora import LoraLayer
+from peft.utils import get_peft_model_state_dict, set_peft_model_state_dict
+from torch import Tensor, nn
+
+from varsdoc.errors import CheckpointError, ConfigError
+from varsdoc.model.config import LoraSettings
+
+if TYPE_CHECKING:
+    from varsdoc.model.varsdoc import VarsDoc
+
+TARGETS = r".*language_model\.layers\.\d+\.(self_attn|mlp)\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+ADAPTER = "default"
+PREFIX = "base_model.model."
+
+
+def set_trainable(model: VarsDoc, lora: LoraSettings | None = None, vision: bool = False) -> None:
+    """Choose what gradients reach: everything (lora None) or LoRA + probes + heads; vision only on request."""
+    if lora is not None and not has_lora(model.backbone):
+        add_lora(model.backbone, lora)
+    for name, parameter in model.named_parameters():
+        if ".visual." in name:
+            parameter.requires_grad_(vision)
+        elif name.startswith("backbone."):
+            parameter.requires_grad_("lora_" in name if lora is not None else True)
+        else:
+            parameter.requires_grad_(True)
+
+
+def trainable_parameters(model: nn.Module) -> tuple[int, int]:
+    """How many parameters are trained, and how many there are."""
+    sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
+    return sum(n for n, trained in sizes if trained), sum(n for n, _ in sizes)
+
+
+def has_lora(module: nn.Module) -> bool:
+    return any(isinstance(child, LoraLayer) for child in module.modules())
+
+
+def add_lora(backbone: nn.Module, settings: LoraSettings) -> None:
+    """Inject LoRA in place; the weights below are frozen by PEFT."""
+    if settings.r < 1 or not 0 <= settings.dropout < 1:
+        raise ConfigError(f"LoRA needs r >= 1 and 0 <= dropout < 1, not r={settings.r}, dropout={settings.dropout}.")
+    if has_lora(backbone):
+        raise ConfigError("The model has a LoRA adapter already; merge it with merge_lora() before adding another.")
+    config = LoraConfig(
+        r=settings.r,
+        lora_alpha=settings.alpha,
+        lora_dropout=settings.dropout,
+        init_lora_weights=settings.init,
+        target_modules=TARGETS,
+        bias="none",
+    )
+    inject_adapter_in_model(config, backbone, ADAPTER)
+
+
+def merge_lora(backbone: nn.Module) -> None:
+    """Fold the adapter into the weights and remove it."""
+    for name, module in list(backbone.named_modules()):
+        if isinstance(module, LoraLayer):
+            module.merge()
+            parent, _, child = name.rpartition(".")
+            setattr(backbone.get_submodule(parent), child, module.get_base_layer())
+    if hasattr(backbone, "peft_config"):
+        del backbone.peft_config
+
+
+def adapter_config(backbone: Any) -> LoraConfig:
+    return backbone.peft_config[ADAPTER]
+
+
+def adapter_state(backbone: nn.Module) -> dict[str, Tensor]:
+    """The adapter's tensors under the names that PEFT writes to disk."""
+    state = get_peft_model_state_dict(backbone, adapter_name=ADAPTER)
+    return {PREFIX + name.removeprefix(PREFIX): tensor.contiguous() for name, tensor in state.items()}
+
+
+def load_adapter(module: nn.Module, config: LoraConfig, state: dict[str, Tensor], source: str) -> None:
+    """Inject the adapter that `config` describes below `module` and fill it; every key must find its place."""
+    config.inference_mode = False
+    inject_adapter_in_model(config, module, ADAPTER)
+    expected = {name.removeprefix(PREFIX) for name in get_peft_model_state_dict(module, adapter_name=ADAPTER)}
+    given = {name.removeprefix(PREFIX) for name in state}
+    require_same_keys(given, expected, source)
+    plain = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
+    set_peft_model_state_dict(module, plain, adapter_name=ADAPTER)
+
+
+def require_same_keys(given: set[str], expected: set[str], source: str) -> None:
+    """A key too few or too many would silently leave a tensor random or unused."""
+    for keys, fault in ((expected - given, "lacks"), (given - expected, "has the unexpected")):
+        if keys:
+            more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+            raise CheckpointError(
+                f"{source} {fault} tensor {min(keys)}{more}; it is damaged or belongs to another architecture."
+            )

@@ -1,0 +1,404 @@
+"""VaRS-Doc: one page, K readings.
+
+What is unusual, before you read on:
+- The page sequence ends with probes. Blocks 1..L-n are plain causal, so the page never sees them.
+- In the last n blocks there are K branches; in branch k every document token also sees probe k, and no other.
+- One head per variant and one for queries; with heads="shared" (warm-up, ColQwen2.5) a single one does everything.
+- A query runs through the same backbone, causal, with no probe.
+- The prompt's text tokens are indexed beside the image cells, as ColQwen2.5 does.
+- Batches are left-padded outside; the fast paths work right-padded inside (branches.py says why).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from PIL import Image
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+from varsdoc.errors import ConfigError, InputError
+from varsdoc.model import lora
+from varsdoc.model.branches import Plan, encode_inference, encode_reference, encode_training
+from varsdoc.model.config import Heads, LoraSettings, VarsConfig
+from varsdoc.model.device import DTYPES, choose_device, choose_dtype
+from varsdoc.model.image import ImageLike
+from varsdoc.model.int8 import to_int8
+from varsdoc.model.patches import Patches
+from varsdoc.model.processor import PageBatch, Processor, QueryBatch
+from varsdoc.model.qwen25vl import Qwen25VL, build
+
+if TYPE_CHECKING:
+    from varsdoc.scoring import Aggregation, Scores
+
+EncodePath = Literal["reference", "inference", "training"]
+NORM_EPSILON = 1e-12
+PROBE_NOISE = 0.02
+# Document tokens per forward pass. On a CPU one large page fills the cores; more only costs memory.
+BATCH_TOKENS = {"cpu": 2048, "cuda": 32 * 1024}
+
+
+@dataclass(frozen=True)
+class PageEmbedding:
+    """One encoded page: K variants of M vectors, and where its image cells are among them."""
+
+    variants: Tensor  # (K, M, dim), unit length
+    grid: tuple[int, int]  # rows and columns of cells
+    image_start: int
+
+    @property
+    def cells(self) -> Tensor:
+        """The image cells alone, row by row: (K, rows * cols, dim)."""
+        return self.variants[:, self.image_start : self.image_start + self.grid[0] * self.grid[1]]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Embeddings of a padded batch with their true mask: pages (B, K, M, dim), queries (B, T, dim); padding is 0."""
+
+    vectors: Tensor
+    mask: Tensor  # (B, M) or (B, T) bool
+
+
+class VarsDoc(nn.Module):
+    """The encoder: pages to K variants, questions to token vectors.
+
+    Get one with `VarsDoc.from_pretrained`; the constructor makes fresh weights for training.
+    """
+
+    def __init__(self, config: VarsConfig, tokenizer: Tokenizer, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        self.processor = Processor(config, tokenizer)
+        self.compute_dtype = "float32"
+        self.source = "fresh weights"
+        self._stored_hash: str | None = None
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.backbone = build(config.backbone)
+            self.heads = nn.ModuleList(
+                nn.Linear(config.hidden_size, config.dim)
+                for _ in range(config.variants if config.heads == "separate" else 1)
+            )
+            self.query_head = nn.Linear(config.hidden_size, config.dim) if config.heads == "separate" else None
+            self.probes = nn.Parameter(torch.empty(config.probes, config.hidden_size))
+            self.reset_probes(seed=seed)
+        self.eval()
+
+    # Forward
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.config.variants, self.config.branch_layers, self.config.probes_per_variant)
+
+    def forward(
+        self, pages: PageBatch | None = None, queries: QueryBatch | None = None
+    ) -> tuple[Encoded | None, Encoded | None]:
+        """Both sides of a training batch in one call, as distributed wrappers need it."""
+        return (
+            None if pages is None else self.forward_pages(pages),
+            None if queries is None else self.forward_queries(queries),
+        )
+
+    def forward_pages(self, batch: PageBatch, path: EncodePath | None = None) -> Encoded:
+        """All variants of a batch of pages. Without a path: "training" where a gradient is wanted, else "inference"."""
+        states = self.page_states(batch, path or self._default_path())
+        vectors = torch.stack([_unit(self.head(k)(state)) for k, state in enumerate(states)], dim=1)
+        return Encoded(vectors * batch.mask[:, None, :, None], batch.mask)
+
+    def page_states(self, batch: PageBatch, path: EncodePath) -> Tensor:
+        """Document states after the final norm, (K, B, M, hidden), left-padded like the batch."""
+        backbone = Qwen25VL(self.backbone)
+        hidden = backbone.embed_pages(batch, self.config.image_mean, self.config.image_std)
+        if path == "reference":
+            if not self.config.probes:
+                plain = backbone.plain(hidden, batch.positions, batch.mask)
+                return plain.expand(self.config.variants, *plain.shape)
+            states = encode_reference(backbone, hidden, batch.positions, batch.mask, self.probes, self.plan)
+            return backbone.norm(states)
+        if path not in ("inference", "training"):
+            raise ConfigError(f"There is no path {path!r}; use reference, inference or training.")
+        encode = encode_inference if path == "inference" else encode_training
+        right = _to_right(batch.mask)
+        states = encode(
+            backbone,
+            _gather(hidden, right),
+            batch.positions.gather(2, right.expand(3, -1, -1)),
+            batch.mask.gather(1, right),
+            self.probes,
+            self.plan,
+        )
+        left = torch.argsort(right, dim=1)
+        return _gather(backbone.norm(states), left.expand(len(states), -1, -1))
+
+    def forward_queries(self, batch: QueryBatch, path: EncodePath | None = None) -> Encoded:
+        """Questions: the same backbone, causal, no probe."""
+        backbone = Qwen25VL(self.backbone)
+        hidden = backbone.embed_queries(batch)
+        path = path or self._default_path()
+        if path == "reference":
+            states = backbone.plain(hidden, batch.positions, batch.mask)
+        else:
+            right = _to_right(batch.mask)
+            positions = batch.positions.gather(2, right.expand(3, -1, -1))
+            encode = encode_inference if path == "inference" else encode_training
+            plain = Plan(1, 0, 1)
+            states = encode(
+                backbone, _gather(hidden, right), positions, batch.mask.gather(1, right), self.probes, plain
+            )[0]
+            states = _gather(backbone.norm(states), torch.argsort(right, dim=1))
+        head = self.query_head or self.head(0)
+        return Encoded(_unit(head(states)) * batch.mask[:, :, None], batch.mask)
+
+    def _default_path(self) -> EncodePath:
+        wanted = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+        return "training" if wanted else "inference"
+
+    # Encoding for users
+
+    @torch.no_grad()
+    def encode_pages(
+        self, images: Iterable[ImageLike], *, batch_tokens: int | None = None, progress: bool | None = None
+    ) -> list[PageEmbedding]:
+        """Encode page images, in their order. Pages of like size share a batch; batching changes nothing in a result.
+
+        images        Pillow images, NumPy arrays, paths or bytes; any iterable, read a few batches ahead
+        batch_tokens  document tokens per forward pass; default by device
+        progress      a bar on stderr; default: where stderr is a terminal and there is something to wait for
+        """
+        if isinstance(images, Image.Image | np.ndarray | str | Path | bytes):
+            raise InputError("encode_pages takes a list of pages; put the single page in brackets: [page].")
+        budget = _positive(batch_tokens or BATCH_TOKENS.get(self.device.type, 8192), "batch_tokens")
+        total = len(images) if isinstance(images, Sequence) else None
+        results: list[PageEmbedding] = []
+        named = ((i, image) for i, image in enumerate(images))
+        with _bar(total, "page", progress) as bar:
+            # A few batches' worth at a time: enough to sort by size, bounded whatever the length of the iterable.
+            while chunk := [self.processor.page(image, f"page {i}") for i, image in islice(named, 64)]:
+                results.extend(self._encode_chunk(chunk, budget, bar))
+        return results
+
+    def _encode_chunk(self, pages: list[Patches], budget: int, bar: Any) -> list[PageEmbedding]:
+        sizes = [self.processor.page_tokens(page) for page in pages]
+        results: dict[int, PageEmbedding] = {}
+        for group in group_by_size(sizes, budget):
+            batch = self.processor.pages([pages[i] for i in group]).to(self.device)
+            encoded = self.forward_pages(batch, "inference")
+            for i, vectors, mask in zip(group, encoded.vectors, encoded.mask, strict=True):
+                merge = self.config.merge_size
+                grid = (pages[i].rows // merge, pages[i].cols // merge)
+                variants = vectors[:, mask].to(self.dtype).cpu()
+                results[i] = PageEmbedding(variants, grid, batch.image_start)
+            bar.update(len(group))
+        return [results[i] for i in range(len(pages))]
+
+    @torch.no_grad()
+    def encode_queries(
+        self, queries: Iterable[str], *, batch_tokens: int | None = None, progress: bool | None = None
+    ) -> list[Tensor]:
+        """Encode questions, in their order: one (T, dim) tensor each. Texts beyond max_query_tokens are cut."""
+        if isinstance(queries, str):
+            raise InputError("encode_queries takes a list of questions; put the single one in brackets: [question].")
+        ids = [self.processor.query_ids(text, f"query {i}") for i, text in enumerate(queries)]
+        budget = _positive(batch_tokens or BATCH_TOKENS.get(self.device.type, 8192), "batch_tokens")
+        results: dict[int, Tensor] = {}
+        with _bar(len(ids), "query", progress) as bar:
+            for group in group_by_size([len(row) for row in ids], budget):
+                batch = self.processor.queries([ids[i] for i in group]).to(self.device)
+                encoded = self.forward_queries(batch, "inference")
+                for i, vectors, mask in zip(group, encoded.vectors, encoded.mask, strict=True):
+                    results[i] = vectors[mask].to(self.dtype).cpu()
+                bar.update(len(group))
+        return [results[i] for i in range(len(ids))]
+
+    def score(
+        self, queries: Sequence[Tensor], pages: Sequence[PageEmbedding], aggregation: Aggregation = "max"
+    ) -> Scores:
+        """Variant-aware MaxSim of every query with every page."""
+        from varsdoc.scoring import score_pages
+
+        return score_pages(queries, [page.variants for page in pages], aggregation=aggregation)
+
+    # Structure
+
+    def head(self, variant: int) -> nn.Linear:
+        """The projection of one variant; a shared head serves them all."""
+        head = self.heads[variant if len(self.heads) > 1 else 0]
+        assert isinstance(head, nn.Linear)
+        return head
+
+    @property
+    def device(self) -> torch.device:
+        return self.probes.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of embeddings: the heads', float32 under int8."""
+        return self.head(0).weight.dtype
+
+    def to_device(self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None) -> VarsDoc:
+        """Move and convert. int8 is final: quantise last."""
+        target = choose_device(device)
+        self.compute_dtype = choose_dtype(dtype, target)
+        self.to(device=target, dtype=DTYPES.get(self.compute_dtype, torch.float32))
+        if self.compute_dtype == "int8":
+            if lora.has_lora(self.backbone):
+                lora.merge_lora(self.backbone)
+            to_int8(self.backbone.language_model.layers)
+            to_int8(self.backbone.visual.blocks)
+            to_int8(self.backbone.visual.merger)
+        return self
+
+    def reset_probes(self, pages: PageBatch | None = None, seed: int = 0) -> None:
+        """Start the probes at the mean page-token embedding plus small noise: of these pages, or of the page prompt."""
+        if not self.config.probes or self.probes.is_meta:
+            return
+        backbone = Qwen25VL(self.backbone)
+        with torch.no_grad():
+            if pages is None:
+                tokens = backbone.text.embed_tokens(torch.tensor(self.processor.prompt_ids, device=self.device))
+            else:
+                tokens = backbone.embed_pages(pages, self.config.image_mean, self.config.image_std)[pages.mask]
+            noise = torch.randn(self.probes.shape, generator=torch.Generator().manual_seed(seed)).to(tokens)
+            self.probes.copy_(tokens.mean(0) + PROBE_NOISE * tokens.std() * noise)
+
+    def expand(
+        self,
+        variants: int,
+        branch_layers: int | None = None,
+        heads: Heads = "separate",
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> VarsDoc:
+        """1 -> K, in place: copy the probe and the head, as the paper does between its two stages.
+
+        Variant 1 stays exactly the model it was. `noise` is relative to a tensor's spread and moves the other copies
+        only; 0 is the paper. A model without a probe gets fresh ones.
+        """
+        old = self.config
+        if old.variants != 1:
+            raise ConfigError(f"Only a model with one variant can be expanded; this one has {old.variants}.")
+        depth = old.branch_layers if branch_layers is None else branch_layers
+        if old.branch_layers not in (0, depth):
+            raise ConfigError(
+                f"The probe was trained with branch_layers={old.branch_layers}; it cannot be expanded to {depth}."
+            )
+        if heads == "shared" and self.query_head is not None:
+            raise ConfigError("This model has a query head of its own already; expand it with heads='separate'.")
+        config = old.with_(variants=variants, branch_layers=depth, heads=heads, trained=old.trained and variants == 1)
+        generator = torch.Generator().manual_seed(seed)
+
+        def copies(x: Tensor, count: int) -> list[Tensor]:
+            moved = [x.detach().clone() for _ in range(count)]
+            for copy in moved[1:]:
+                spread = copy.float().std(correction=0)
+                copy += noise * spread.to(copy) * torch.randn(copy.shape, generator=generator).to(copy)
+            return moved
+
+        self.config = self.processor.config = config
+        if old.probes:
+            probes = copies(self.probes, variants)
+            self.probes = nn.Parameter(torch.cat(probes))
+        else:
+            self.probes = nn.Parameter(self.probes.new_empty(config.probes, config.hidden_size))
+            self.reset_probes(seed=seed)
+        if heads == "separate":
+            page, query = self.head(0), self.query_head or self.head(0)
+            weights, biases = copies(page.weight, variants), copies(page.bias, variants)
+            self.query_head = _linear(query.weight.detach().clone(), query.bias.detach().clone())
+            self.heads = nn.ModuleList(_linear(w, b) for w, b in zip(weights, biases, strict=True))
+        self._stored_hash = None
+        return self
+
+    def set_trainable(self, settings: LoraSettings | None = None, vision: bool = False) -> VarsDoc:
+        """What gradients reach: LoRA + probes + heads, or everything (None); the vision tower only on request."""
+        lora.set_trainable(self, settings, vision)
+        self._stored_hash = None
+        return self
+
+    def merge_lora(self) -> VarsDoc:
+        """Fold a LoRA adapter into the weights."""
+        lora.merge_lora(self.backbone)
+        self._stored_hash = None
+        return self
+
+    # Checkpoints
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path | None = None, **options: Any) -> VarsDoc:
+        """Load a checkpoint: the packaged one (None), a folder, or a hub id. See `checkpoint.load` for the options."""
+        from varsdoc.model.checkpoint import load
+
+        return load(source, **options)
+
+    def save_pretrained(self, folder: str | Path, **options: Any) -> None:
+        """Write config, tokenizer and safetensors to a folder. See `checkpoint.save` for the options."""
+        from varsdoc.model.checkpoint import save
+
+        save(self, folder, **options)
+
+    @property
+    def checkpoint_hash(self) -> str:
+        """16 hex digits over settings and tensors as stored: the same weights have the same hash on every machine."""
+        from varsdoc.model.checkpoint import hash_model
+
+        if self._stored_hash is None:
+            return hash_model(self)
+        return self._stored_hash
+
+
+def group_by_size(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Batches of indices: like sizes together, the padded size of a batch within the budget where one item allows it.
+
+    >>> list(group_by_size([3, 9, 3, 4], budget=8))
+    [[0, 2], [3], [1]]
+    """
+    group: list[int] = []
+    for i in sorted(range(len(sizes)), key=sizes.__getitem__):
+        if group and sizes[i] * (len(group) + 1) > budget:
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
+
+
+def _unit(x: Tensor) -> Tensor:
+    return F.normalize(x.float(), dim=-1, eps=NORM_EPSILON)
+
+
+def _to_right(mask: Tensor) -> Tensor:
+    """Index (B, M) that moves left padding to the right."""
+    width = mask.shape[1]
+    shift = width - mask.sum(1, keepdim=True)
+    return (torch.arange(width, device=mask.device) + shift) % width
+
+
+def _gather(x: Tensor, index: Tensor) -> Tensor:
+    return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
+
+
+def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    head = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    head.weight, head.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return head
+
+
+def _positive(value: int, name: str) -> int:
+    if value < 1:
+        raise ConfigError(f"{name} must be 1 or more, not {value}.")
+    return value
+
+
+def _bar(total: int | None, unit: str, progress: bool | None) -> Any:
+    wanted = (sys.stderr.isatty() and (total is None or total > 8)) if progress is None else progress
+    return tqdm(total=total, unit=unit, desc=f"encoding {'pages' if unit == 'page' else 'queries'}", disable=not wanted)
