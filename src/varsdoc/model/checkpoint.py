@@ -11,6 +11,7 @@ place, weights first and varsdoc.json last, so that a folder with a varsdoc.json
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import warnings
@@ -183,7 +184,7 @@ def _load_own(folder: Path, seed: int) -> VarsDoc:
     model = _empty(config, tokenizer)
     paths = weight_files(folder)
     _fill(model, {_outer(name): tensor for name, tensor in read_tensors(paths).items()}, str(folder))
-    model._stored_hash = hash_tensors(_hashed(config), stored_tensors(paths))
+    model._weights_hash = hash_tensors(stored_tensors(paths))
     return model
 
 
@@ -348,5 +349,9 @@ def _hashed(config: VarsConfig) -> dict[str, Any]:
 
 
 def hash_model(model: VarsDoc) -> str:
-    """The hash that the model would have as a saved checkpoint in its present dtype."""
-    return hash_tensors(_hashed(model.config), iter({_inner(n): t for n, t in model.state_dict().items()}.items()))
+    """Over settings and weights: those of the file it was loaded from, or those in memory where it has changed since."""
+    weights = model._weights_hash
+    if weights is None:
+        weights = hash_tensors((_inner(name), tensor) for name, tensor in model.state_dict().items())
+    content = json.dumps([_hashed(model.config), weights], sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

@@ -61,7 +61,14 @@ def add_lora(backbone: nn.Module, settings: LoraSettings) -> None:
         target_modules=TARGETS,
         bias="none",
     )
-    inject_adapter_in_model(config, backbone, ADAPTER)
+    _inject(backbone, config)
+
+
+def _inject(module: nn.Module, config: LoraConfig) -> None:
+    """PEFT's new layers start in training mode, with dropout, whatever mode the model is in: bring them in line."""
+    training = module.training
+    inject_adapter_in_model(config, module, ADAPTER)
+    module.train(training)
 
 
 def merge_lora(backbone: nn.Module) -> None:
@@ -80,16 +87,19 @@ def adapter_config(backbone: Any) -> LoraConfig:
 
 
 def adapter_state(backbone: nn.Module) -> dict[str, Tensor]:
-    """The adapter's tensors under the names that PEFT writes to disk."""
-    state = get_peft_model_state_dict(backbone, adapter_name=ADAPTER)
+    """The adapter's tensors under the names that PEFT writes to disk.
+
+    Embeddings are named as not saved: left to choose, PEFT would look up the base model on the network.
+    """
+    state = get_peft_model_state_dict(backbone, adapter_name=ADAPTER, save_embedding_layers=False)
     return {PREFIX + name.removeprefix(PREFIX): tensor.contiguous() for name, tensor in state.items()}
 
 
 def load_adapter(module: nn.Module, config: LoraConfig, state: dict[str, Tensor], source: str) -> None:
     """Inject the adapter that `config` describes below `module` and fill it; every key must find its place."""
     config.inference_mode = False
-    inject_adapter_in_model(config, module, ADAPTER)
-    expected = {name.removeprefix(PREFIX) for name in get_peft_model_state_dict(module, adapter_name=ADAPTER)}
+    _inject(module, config)
+    expected = {name.removeprefix(PREFIX) for name in adapter_state(module)}
     given = {name.removeprefix(PREFIX) for name in state}
     require_same_keys(given, expected, source)
     plain = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}

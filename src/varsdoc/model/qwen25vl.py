@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLModel
 from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import apply_rotary_pos_emb
 
+from varsdoc.errors import ConfigError
 from varsdoc.model.attention import IMPLEMENTATION, TokenLayout, repeat_heads
 from varsdoc.model.processor import PageBatch, QueryBatch
 from varsdoc.model.vision import encode_patches
@@ -18,8 +20,12 @@ Rotary = tuple[Tensor, Tensor]
 
 
 def build(config: Qwen2_5_VLConfig) -> Qwen2_5_VLModel:
-    """A backbone with fresh weights whose attention is ours."""
-    return Qwen2_5_VLModel._from_config(config, attn_implementation=IMPLEMENTATION)
+    """A backbone with fresh weights whose attention is ours.
+
+    It gets a copy of the config: transformers keeps the choice of attention there, and a model that shares it would
+    switch ours off without a word.
+    """
+    return Qwen2_5_VLModel._from_config(copy.deepcopy(config), attn_implementation=IMPLEMENTATION)
 
 
 def config_json(config: Qwen2_5_VLConfig) -> str:
@@ -77,6 +83,12 @@ class Qwen25VL:
         self.text: Any = model.language_model
         self.blocks: Any = self.text.layers
         self.scale = self.blocks[0].self_attn.scaling
+        for part in (self.text, model.visual):
+            if part.config._attn_implementation != IMPLEMENTATION:
+                raise ConfigError(
+                    f"The backbone's attention was switched to {part.config._attn_implementation!r}; "
+                    f"switch it back with set_attn_implementation({IMPLEMENTATION!r})."
+                )
 
     def embed_pages(self, batch: PageBatch, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
         """Document tokens x_1..x_M: prompt text and image cells. (B, M, hidden)"""

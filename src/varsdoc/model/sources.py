@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,10 @@ def read_tensors(files: list[Path]) -> dict[str, Tensor]:
     return state
 
 
-def hash_tensors(settings: Mapping[str, Any], tensors: Iterator[tuple[str, Tensor]]) -> str:
-    """16 hex digits over settings and tensors, in the order of their names."""
-    digests = {name: _digest(tensor) for name, tensor in tensors}
-    content = json.dumps([settings, sorted(digests.items())], sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+def hash_tensors(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """SHA-256 over tensors in the order of their names, however they are spread over files."""
+    digests = sorted((name, _digest(tensor)) for name, tensor in tensors)
+    return hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
 
 def _digest(tensor: Tensor) -> str:

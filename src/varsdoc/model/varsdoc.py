@@ -81,7 +81,7 @@ class VarsDoc(nn.Module):
         self.processor = Processor(config, tokenizer)
         self.compute_dtype = "float32"
         self.source = "fresh weights"
-        self._stored_hash: str | None = None
+        self._weights_hash: str | None = None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.backbone = build(config.backbone)
@@ -177,7 +177,7 @@ class VarsDoc(nn.Module):
         """
         if isinstance(images, Image.Image | np.ndarray | str | Path | bytes):
             raise InputError("encode_pages takes a list of pages; put the single page in brackets: [page].")
-        budget = _positive(batch_tokens or BATCH_TOKENS.get(self.device.type, 8192), "batch_tokens")
+        budget = self._budget(batch_tokens)
         total = len(images) if isinstance(images, Sequence) else None
         results: list[PageEmbedding] = []
         named = ((i, image) for i, image in enumerate(images))
@@ -186,6 +186,11 @@ class VarsDoc(nn.Module):
             while chunk := [self.processor.page(image, f"page {i}") for i, image in islice(named, 64)]:
                 results.extend(self._encode_chunk(chunk, budget, bar))
         return results
+
+    def _budget(self, batch_tokens: int | None) -> int:
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ConfigError(f"batch_tokens must be 1 or more, not {batch_tokens}.")
+        return batch_tokens or BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
 
     def _encode_chunk(self, pages: list[Patches], budget: int, bar: Any) -> list[PageEmbedding]:
         sizes = [self.processor.page_tokens(page) for page in pages]
@@ -209,7 +214,7 @@ class VarsDoc(nn.Module):
         if isinstance(queries, str):
             raise InputError("encode_queries takes a list of questions; put the single one in brackets: [question].")
         ids = [self.processor.query_ids(text, f"query {i}") for i, text in enumerate(queries)]
-        budget = _positive(batch_tokens or BATCH_TOKENS.get(self.device.type, 8192), "batch_tokens")
+        budget = self._budget(batch_tokens)
         results: dict[int, Tensor] = {}
         with _bar(len(ids), "query", progress) as bar:
             for group in group_by_size([len(row) for row in ids], budget):
@@ -316,19 +321,19 @@ class VarsDoc(nn.Module):
             weights, biases = copies(page.weight, variants), copies(page.bias, variants)
             self.query_head = _linear(query.weight.detach().clone(), query.bias.detach().clone())
             self.heads = nn.ModuleList(_linear(w, b) for w, b in zip(weights, biases, strict=True))
-        self._stored_hash = None
+        self._weights_hash = None
         return self
 
     def set_trainable(self, settings: LoraSettings | None = None, vision: bool = False) -> VarsDoc:
         """What gradients reach: LoRA + probes + heads, or everything (None); the vision tower only on request."""
         lora.set_trainable(self, settings, vision)
-        self._stored_hash = None
+        self._weights_hash = None
         return self
 
     def merge_lora(self) -> VarsDoc:
         """Fold a LoRA adapter into the weights."""
         lora.merge_lora(self.backbone)
-        self._stored_hash = None
+        self._weights_hash = None
         return self
 
     # Checkpoints
@@ -351,9 +356,7 @@ class VarsDoc(nn.Module):
         """16 hex digits over settings and tensors as stored: the same weights have the same hash on every machine."""
         from varsdoc.model.checkpoint import hash_model
 
-        if self._stored_hash is None:
-            return hash_model(self)
-        return self._stored_hash
+        return hash_model(self)
 
 
 def group_by_size(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -391,12 +394,6 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     head = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
     head.weight, head.bias = nn.Parameter(weight), nn.Parameter(bias)
     return head
-
-
-def _positive(value: int, name: str) -> int:
-    if value < 1:
-        raise ConfigError(f"{name} must be 1 or more, not {value}.")
-    return value
 
 
 def _bar(total: int | None, unit: str, progress: bool | None) -> Any:

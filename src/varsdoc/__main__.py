@@ -1,0 +1,5 @@
+"""`python -m varsdoc`."""
+
+from varsdoc.cli import main
+
+main()

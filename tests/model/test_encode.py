@@ -1,0 +1,167 @@
+"""encode_pages, encode_queries, score: what a user calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import tiny
+from varsdoc.errors import ConfigError, InputError
+from varsdoc.model import VarsDoc
+from varsdoc.model.varsdoc import group_by_size
+
+
+@pytest.fixture(scope="module")
+def model() -> VarsDoc:
+    return tiny.model(3, 2)
+
+
+def test_pages_come_back_in_order_with_their_grid_whatever_the_batches(model: VarsDoc) -> None:
+    images = [tiny.page(h, w, i) for i, (h, w) in enumerate(((280, 140), (84, 84), (140, 224), (84, 112), (140, 224)))]
+    whole = model.encode_pages(images)
+    assert [page.grid for page in whole] == [(10, 5), (3, 3), (5, 8), (3, 4), (5, 8)]
+    assert all(page.cells.shape == (3, page.grid[0] * page.grid[1], 16) for page in whole)
+    prompt = model.processor.prompt_ids
+    assert all(page.variants.shape[1] == page.cells.shape[1] + len(prompt) for page in whole)
+    one_by_one = model.encode_pages(iter(images), batch_tokens=1)
+    for a, b in zip(whole, one_by_one, strict=True):
+        torch.testing.assert_close(a.variants, b.variants, atol=1e-5, rtol=0)
+
+
+def test_cells_are_the_image_tokens(model: VarsDoc) -> None:
+    """Changing one corner of the page moves the first cell's input, so the first cell of the embedding."""
+    image = tiny.page(112, 112)
+    changed = image.copy()
+    changed[84:, 84:] = 255 - changed[84:, 84:]
+    batch = model.processor.pages([model.processor.page(image)])
+    ids = batch.input_ids[0]
+    page = model.encode_pages([image])[0]
+    assert (ids[page.image_start : page.image_start + 16] == model.config.backbone.image_token_id).all()
+    assert ids[page.image_start - 1] != model.config.backbone.image_token_id
+    assert ids[page.image_start + 16] != model.config.backbone.image_token_id
+
+
+def test_paths_bytes_arrays_and_images_are_the_same_page(model: VarsDoc, tmp_path: Path) -> None:
+    array = tiny.page(84, 112)
+    path = tmp_path / "page.png"
+    Image.fromarray(array).save(path)
+    pages = model.encode_pages([array, Image.fromarray(array), path, str(path), path.read_bytes()])
+    for page in pages[1:]:
+        torch.testing.assert_close(page.variants, pages[0].variants, atol=1e-6, rtol=0)
+
+
+def test_nothing_in_nothing_out(model: VarsDoc) -> None:
+    assert model.encode_pages([]) == []
+    assert model.encode_queries([]) == []
+    assert model.score([], []).total.shape == (0, 0)
+
+
+def test_a_progress_bar_is_shown_on_request(model: VarsDoc, capsys: pytest.CaptureFixture[str]) -> None:
+    model.encode_pages([tiny.page(84, 84)] * 3, progress=True)
+    captured = capsys.readouterr()
+    assert "encoding pages" in captured.err
+    assert "3/3" in captured.err
+    assert captured.out == ""
+    model.encode_pages([tiny.page(84, 84)])
+    assert capsys.readouterr().err == ""
+
+
+def test_queries_are_prefix_text_and_augmentation(model: VarsDoc) -> None:
+    text = "What was the operating income of Europe in 2019?"
+    ids = model.processor.query_ids(text)
+    raw = tiny.tokenizer().encode("Query: " + text + "<|endoftext|>" * 10, add_special_tokens=False).ids
+    assert ids == raw
+    assert model.encode_queries([text])[0].shape == (len(raw), 16)
+
+
+def test_the_prefix_is_a_setting_that_changes_embeddings() -> None:
+    bare = tiny.model(query_prefix="", query_augmentation=0)
+    assert bare.processor.query_ids("hello") == tiny.tokenizer().encode("hello").ids
+
+
+def test_queries_of_any_batch_equal_the_reference(model: VarsDoc) -> None:
+    texts = ["one", "two words", "a question that has several more words than the others", "x" * 300]
+    together = model.encode_queries(texts)
+    for text, vectors in zip(texts, together, strict=True):
+        alone = model.encode_queries([text], batch_tokens=1)[0]
+        torch.testing.assert_close(vectors, alone, atol=1e-5, rtol=0)
+        batch = model.processor.queries([model.processor.query_ids(text)])
+        with torch.no_grad():
+            reference = model.forward_queries(batch, "reference").vectors[0]
+        torch.testing.assert_close(vectors, reference, atol=1e-5, rtol=0)
+
+
+def test_control_tokens_in_a_question_stay_text(model: VarsDoc) -> None:
+    ids = model.processor.query_ids("what is <|image_pad|> and <|im_end|>?")
+    text = ids[: -model.config.query_augmentation]
+    assert model.config.backbone.image_token_id not in text
+    assert max(text) < 8178, "no special token among them"
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+def test_an_empty_query_is_refused(model: VarsDoc, text: str) -> None:
+    with pytest.raises(InputError, match="query 1 is empty"):
+        model.encode_queries(["fine", text])
+
+
+def test_a_query_of_ten_thousand_words_is_cut_to_the_limit(model: VarsDoc) -> None:
+    vectors = model.encode_queries(["word " * 10_000])[0]
+    assert vectors.shape[0] == model.config.max_query_tokens
+    assert torch.isfinite(vectors).all()
+
+
+@pytest.mark.parametrize("text", ["\x00", "日本語のページ", "🙂" * 50, "a\u0301" * 20, "\ud800"])
+def test_odd_text_has_a_defined_result(model: VarsDoc, text: str) -> None:
+    try:
+        vectors = model.encode_queries([text])[0]
+    except InputError as error:
+        assert "query 0" in str(error)  # noqa: PT017 - either outcome is right, silence is not
+    else:
+        assert torch.isfinite(vectors).all()
+
+
+def test_a_single_page_or_question_is_not_taken_for_a_list(model: VarsDoc) -> None:
+    with pytest.raises(InputError, match="takes a list of questions"):
+        model.encode_queries("hello")
+    with pytest.raises(InputError, match="takes a list of pages"):
+        model.encode_pages(tiny.page(84, 84))
+    with pytest.raises(InputError, match="query 0 is a int"):
+        model.encode_queries([3])  # type: ignore[list-item]
+
+
+def test_batch_tokens_must_be_positive(model: VarsDoc) -> None:
+    for wrong in (-1, 0):
+        with pytest.raises(ConfigError, match=f"batch_tokens must be 1 or more, not {wrong}"):
+            model.encode_pages([tiny.page(84, 84)], batch_tokens=wrong)
+
+
+def test_scores_carry_every_variant(model: VarsDoc) -> None:
+    pages = model.encode_pages([tiny.page(84, 84, i) for i in range(4)])
+    queries = model.encode_queries(["one", "two"])
+    scores = model.score(queries, pages)
+    assert scores.total.shape == (2, 4)
+    assert scores.variants.shape == (2, 4, 3)
+    assert torch.equal(scores.total, scores.variants.amax(-1))
+
+
+def test_groups_cover_every_item_once_within_the_budget() -> None:
+    sizes = [5, 3, 8, 1, 8, 20, 2]
+    groups = list(group_by_size(sizes, 16))
+    assert sorted(i for group in groups for i in group) == list(range(len(sizes)))
+    assert all(len(g) == 1 or len(g) * max(sizes[i] for i in g) <= 16 for g in groups)
+
+
+def test_bfloat16_stays_near_float32() -> None:
+    model, half = tiny.model(3, 2), tiny.model(3, 2).to_device("cpu", "bfloat16")
+    assert half.dtype == torch.bfloat16
+    a = model.encode_pages([tiny.page(140, 140)])[0].variants
+    b = half.encode_pages([tiny.page(140, 140)])[0].variants
+    assert b.dtype == torch.bfloat16
+    assert torch.nn.functional.cosine_similarity(a, b.float(), dim=-1).min() > 0.97
+    with torch.no_grad():
+        paths = [half.forward_pages(tiny.batch(half), path).vectors for path in ("reference", "inference", "training")]
+    for fast in paths[1:]:
+        assert torch.nn.functional.cosine_similarity(fast, paths[0], dim=-1)[paths[0].norm(dim=-1) > 0].min() > 0.97

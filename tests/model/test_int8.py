@@ -1,0 +1,71 @@
+"""The int8 option: near float32, and the same whatever stands beside a page in its batch."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+import torch
+
+import tiny
+from varsdoc.errors import ConfigError
+from varsdoc.model import UntrainedWarning, VarsDoc
+from varsdoc.model.int8 import ROWS, Int8Linear
+
+
+def nano(dtype: str) -> VarsDoc:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UntrainedWarning)
+        return VarsDoc.from_pretrained(device="cpu", dtype=dtype)
+
+
+def test_the_nano_model_stays_within_the_bound() -> None:
+    """Cosine at least 0.999 to float32, for every token of every variant and every query token."""
+    images = [tiny.page(280, 196), tiny.page(84, 140)]
+    exact, quick = nano("float32"), nano("int8")
+    assert quick.compute_dtype == "int8"
+    assert quick.dtype == torch.float32
+    for a, b in zip(exact.encode_pages(images), quick.encode_pages(images), strict=True):
+        assert torch.nn.functional.cosine_similarity(a.variants, b.variants, dim=-1).min() >= 0.999
+    text = ["What was the operating income of Europe in 2019?"]
+    a, b = exact.encode_queries(text)[0], quick.encode_queries(text)[0]
+    assert torch.nn.functional.cosine_similarity(a, b, dim=-1).min() >= 0.999
+
+
+def test_neighbours_in_a_batch_change_nothing() -> None:
+    model = tiny.model(3, 2).to_device("cpu", "int8")
+    page, loud = tiny.page(140, 140), (tiny.page(140, 140, 9) > 127).astype("uint8") * 255
+    alone = model.encode_pages([page], batch_tokens=1)[0].variants
+    beside = model.encode_pages([loud, page, loud], batch_tokens=10_000)[1].variants
+    torch.testing.assert_close(beside, alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("rows", [1, 5, ROWS, ROWS + 3])
+def test_a_layer_equals_its_quantised_arithmetic_written_out(rows: int) -> None:
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(48, 40)
+    quick = Int8Linear(linear)
+    x = torch.randn(rows, 48) * torch.rand(rows, 1) * 10
+    scale = x.abs().amax(-1, keepdim=True) / 127
+    weight = quick.weight.float().T * quick.scale[:, None]
+    expected = (x / scale).round() * scale @ weight.T + linear.bias
+    torch.testing.assert_close(quick(x), expected, atol=1e-4, rtol=1e-4)
+    assert (quick(x) - linear(x)).abs().max() < 0.05 * linear(x).abs().max()
+    assert torch.isfinite(quick(torch.zeros(2, 48))).all()
+
+
+def test_heads_and_embeddings_stay_float_and_saving_is_refused(tmp_path: Path) -> None:
+    model = tiny.model().to_device("cpu", "int8")
+    assert isinstance(model.head(0), torch.nn.Linear)
+    assert isinstance(model.backbone.language_model.layers[0].mlp.up_proj, Int8Linear)
+    assert isinstance(model.backbone.visual.blocks[0].attn.qkv, Int8Linear)
+    with pytest.raises(ConfigError, match="computes in int8"):
+        model.save_pretrained(tmp_path)
+
+
+def test_int8_is_for_the_cpu() -> None:
+    from varsdoc.model.device import choose_dtype
+
+    with pytest.raises(ConfigError, match="int8 is for the CPU, not cuda"):
+        choose_dtype("int8", torch.device("cuda"))

@@ -1,0 +1,107 @@
+"""LoRA touches the language blocks only; counted at the size of Qwen2.5-VL-3B, on the meta device."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import Qwen2_5_VLConfig
+
+import tiny
+from varsdoc.errors import ConfigError
+from varsdoc.model import LoraSettings, VarsConfig, VarsDoc, trainable_parameters
+from varsdoc.model.lora import add_lora
+
+LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+def qwen_3b() -> Qwen2_5_VLConfig:
+    """The shape of Qwen2.5-VL-3B, with the ids of the small tokenizer."""
+    nano = tiny.backbone_config()
+    return Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": 151936,
+            "hidden_size": 2048,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 36,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+        },
+        vision_config={
+            "depth": 32,
+            "hidden_size": 1280,
+            "intermediate_size": 3420,
+            "num_heads": 16,
+            "out_hidden_size": 2048,
+        },
+        image_token_id=nano.image_token_id,
+    )
+
+
+def test_at_3b_size_lora_touches_only_language_blocks() -> None:
+    with torch.device("meta"):
+        model = VarsDoc(VarsConfig(qwen_3b(), variants=5, branch_layers=4), tiny.tokenizer())
+        model.set_trainable(LoraSettings())
+    names = [name for name, p in model.named_parameters() if p.requires_grad]
+    own = [name for name in names if not name.startswith("backbone.")]
+    assert {name.split(".")[0] for name in own} == {"probes", "heads", "query_head"}
+    touched = [name for name in names if name.startswith("backbone.")]
+    assert all(name.startswith("backbone.language_model.layers.") and "lora_" in name for name in touched)
+    assert len(touched) == 36 * len(LAYERS) * 2
+    attention = 32 * ((2048 + 2048) * 2 + (2048 + 256) * 2)
+    feed_forward = 32 * 3 * (2048 + 11008)
+    probes_and_heads = 5 * 2048 + 6 * (2048 * 128 + 128)
+    trained, total = trainable_parameters(model)
+    print(f"trainable at 3B: {trained:,} of {total:,}")
+    assert trained == 36 * (attention + feed_forward) + probes_and_heads == 61_451_008
+    assert 3.7e9 < total < 3.9e9
+
+
+def test_without_lora_everything_is_trained_and_vision_on_request() -> None:
+    model = tiny.model().set_trainable(None)
+    assert all(p.requires_grad == (".visual." not in name) for name, p in model.named_parameters())
+    model.set_trainable(None, vision=True)
+    assert all(p.requires_grad for p in model.parameters())
+
+
+def test_lora_with_vision_trains_the_tower_in_full() -> None:
+    model = tiny.model().set_trainable(LoraSettings(r=2), vision=True)
+    for name, parameter in model.named_parameters():
+        expected = ".visual." in name or "lora_" in name or not name.startswith("backbone.")
+        assert parameter.requires_grad == expected, name
+
+
+def test_a_fresh_adapter_changes_nothing_and_a_moved_one_does() -> None:
+    """Through every path: also the first branched block of the inference path runs LoRA's layers."""
+    model = tiny.model(3, 2)
+    batch = tiny.batch(model)
+    with torch.no_grad():
+        before = model.forward_pages(batch).vectors
+        model.set_trainable(LoraSettings(r=2, alpha=4))
+        torch.testing.assert_close(model.forward_pages(batch).vectors, before, atol=1e-6, rtol=0)
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+        expected = model.forward_pages(batch, "reference").vectors
+        assert (expected - before).abs().max() > 1e-2
+        for path in ("inference", "training"):
+            torch.testing.assert_close(model.forward_pages(batch, path).vectors, expected, atol=1e-5, rtol=0)
+
+
+def test_gradients_reach_lora_probes_and_heads_and_nothing_else() -> None:
+    model = tiny.model(3, 2).set_trainable(LoraSettings(r=2))
+    pages, queries = model(tiny.batch(model), model.processor.queries([model.processor.query_ids("hello")]))
+    (pages.vectors.cumsum(-1).square().sum() + queries.vectors.cumsum(-1).square().sum()).backward()
+    with_gradient = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert with_gradient == {name for name, p in model.named_parameters() if p.requires_grad}
+    assert model.probes.grad is not None
+    assert (model.probes.grad.abs().sum(-1) > 0).all()
+
+
+def test_wrong_lora_settings_are_refused() -> None:
+    model = tiny.model()
+    with pytest.raises(ConfigError, match="r=0"):
+        add_lora(model.backbone, LoraSettings(r=0))
+    add_lora(model.backbone, LoraSettings(r=2))
+    with pytest.raises(ConfigError, match="already"):
+        add_lora(model.backbone, LoraSettings(r=2))
