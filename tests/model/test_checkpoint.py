@@ -223,9 +223,9 @@ def test_an_adapter_is_saved_with_probes_and_heads_and_comes_back(tmp_path: Path
     expected = vectors(model)
     torch.testing.assert_close(vectors(again), expected, atol=1e-6, rtol=0)
     assert (expected - vectors(base)).abs().max() > 1e-2
-    torch.testing.assert_close(vectors(again.merge_lora()), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(vectors(again.merge_lora()), expected, atol=1e-4, rtol=0)
     again.save_pretrained(tmp_path / "merged")
-    torch.testing.assert_close(vectors(load(tmp_path / "merged")), expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(vectors(load(tmp_path / "merged")), expected, atol=1e-4, rtol=0)
 
 
 def test_an_adapter_finds_its_base_where_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,8 +335,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], error: type
 @pytest.mark.parametrize("device", ["tpu", "cuda:99"])
 def test_devices_that_are_not_there_are_refused(device: str, tmp_path: Path) -> None:
     tiny.model(2, 2).save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match=r"no device|Device cuda:99 was asked for"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UntrainedWarning)
+    with pytest.raises(ConfigError, match=r"no device|Device cuda:99 was asked for"):
         VarsDoc.from_pretrained(tmp_path, device=device)
 
 

@@ -32,6 +32,7 @@ from transformers import Qwen2_5_VLConfig
 from varsdoc.errors import CheckpointError, ConfigError
 from varsdoc.model import colqwen, lora
 from varsdoc.model.config import Heads, VarsConfig
+from varsdoc.model.device import choose_device, choose_dtype
 from varsdoc.model.int8 import Int8Linear, quantise_rows
 from varsdoc.model.qwen25vl import architecture, config_json
 from varsdoc.model.sources import SCALE, hash_tensors, locate, read_json, read_tensors, stored_tensors, weight_files
@@ -82,6 +83,8 @@ def load(
     base               for an adapter: its base, where adapter_config.json names one that is not here
     noise, seed        of an expansion, and of fresh probes and heads
     """
+    target = choose_device(device)
+    precision = choose_dtype(dtype, target)
     folder = nano_folder() if source is None else locate(source)
     if (folder / "varsdoc.json").is_file():
         model = _load_own_adapter(folder, base) if colqwen.is_adapter(folder) else _load_own(folder, seed)
@@ -100,7 +103,7 @@ def load(
             UntrainedWarning,
             stacklevel=3,
         )
-    return model.to_device(device, dtype)
+    return model.to_device(target, precision)
 
 
 def _fit(
@@ -349,7 +352,7 @@ def _hashed(config: VarsConfig) -> dict[str, Any]:
 
 
 def hash_model(model: VarsDoc) -> str:
-    """Over settings and weights: those of the file it was loaded from, or those in memory where it has changed since."""
+    """Over settings and weights: the file's it was loaded from, or those in memory where they have changed since."""
     weights = model._weights_hash
     if weights is None:
         weights = hash_tensors((_inner(name), tensor) for name, tensor in model.state_dict().items())
