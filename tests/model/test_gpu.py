@@ -1,0 +1,68 @@
+"""The same equalities on a CUDA device. Run on a GPU machine: PYTHONPATH=src:tests python -m pytest -m gpu tests."""
+
+from __future__ import annotations
+
+import pytest
+import tiny
+import torch
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device"),
+]
+
+
+@pytest.fixture(autouse=True)
+def exact_float32() -> None:
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+
+@pytest.mark.parametrize(("variants", "branch_layers"), [(1, 0), (1, 2), (3, 1), (5, 4)])
+@torch.no_grad()
+def test_paths_agree_on_the_device_and_with_the_cpu(variants: int, branch_layers: int) -> None:
+    cpu = tiny.model(variants, branch_layers)
+    expected = cpu.forward_pages(tiny.batch(cpu), "reference").vectors
+    model = tiny.model(variants, branch_layers).to_device("cuda", "float32")
+    batch = tiny.batch(model).to("cuda")
+    for path in ("reference", "inference", "training"):
+        actual = model.forward_pages(batch, path).vectors.cpu()
+        torch.testing.assert_close(actual, expected, atol=2e-5, rtol=0, msg=path)
+
+
+@torch.no_grad()
+def test_bfloat16_paths_agree_within_its_noise() -> None:
+    model = tiny.model(5, 2).to_device("cuda")
+    assert model.dtype == torch.bfloat16, "bfloat16 is the default on a GPU"
+    batch = tiny.batch(model).to("cuda")
+    reference = model.forward_pages(batch, "reference").vectors
+    for path in ("inference", "training"):
+        cosine = torch.nn.functional.cosine_similarity(model.forward_pages(batch, path).vectors, reference, dim=-1)
+        assert cosine[reference.norm(dim=-1) > 0].min() > 0.97
+
+
+def test_training_gradients_agree_with_the_reference() -> None:
+    model = tiny.model(3, 2).to_device("cuda", "float32").set_trainable(None, vision=True)
+    batch = tiny.batch(model).to("cuda")
+    gradients = []
+    for path in ("reference", "training"):
+        model.zero_grad()
+        model.forward_pages(batch, path).vectors.cumsum(-1).square().sum().backward()  # type: ignore[arg-type]
+        gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
+    for name, expected in gradients[0].items():
+        scale = expected.abs().max().clamp(min=1e-3)
+        torch.testing.assert_close(gradients[1][name] / scale, expected / scale, atol=1e-4, rtol=0, msg=name)
+
+
+def test_encoding_and_scoring_end_on_the_cpu() -> None:
+    model = tiny.model(3, 2).to_device("cuda", "float32")
+    pages = model.encode_pages([tiny.page(140, 112, i) for i in range(5)])
+    queries = model.encode_queries(["one", "two words"])
+    cpu = tiny.model(3, 2)
+    torch.testing.assert_close(
+        model.score(queries, pages).variants,
+        cpu.score(
+            cpu.encode_queries(["one", "two words"]), cpu.encode_pages([tiny.page(140, 112, i) for i in range(5)])
+        ).variants,
+        atol=1e-3,
+        rtol=0,
+    )
