@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import tiny
 import torch
+
+import tiny
 
 pytestmark = [
     pytest.mark.gpu,

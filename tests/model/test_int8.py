@@ -33,12 +33,23 @@ def test_the_nano_model_stays_within_the_bound() -> None:
     assert torch.nn.functional.cosine_similarity(a, b, dim=-1).min() >= 0.999
 
 
-def test_neighbours_in_a_batch_change_nothing() -> None:
-    model = tiny.model(3, 2).to_device("cpu", "int8")
+def test_a_token_has_its_own_scale_so_neighbours_change_no_bit_of_it() -> None:
+    torch.manual_seed(0)
+    quick = Int8Linear(torch.nn.Linear(48, 40))
+    x = torch.randn(ROWS + 90, 48)
+    loud = x.clone()
+    loud[::2] *= 1000
+    assert torch.equal(quick(loud)[1::2], quick(x)[1::2])
+    assert torch.equal(quick(x)[7:8], quick(x[7:8]))
+
+
+def test_loud_pages_in_a_batch_change_nothing_beyond_rounding() -> None:
+    """float32 noise between batch shapes can tip a rounding; a scale per tensor would move every token by percents."""
+    model = nano("int8")
     page, loud = tiny.page(140, 140), (tiny.page(140, 140, 9) > 127).astype("uint8") * 255
     alone = model.encode_pages([page], batch_tokens=1)[0].variants
     beside = model.encode_pages([loud, page, loud], batch_tokens=10_000)[1].variants
-    torch.testing.assert_close(beside, alone, atol=1e-5, rtol=0)
+    assert (alone * beside).sum(-1).min() > 0.9995
 
 
 @pytest.mark.parametrize("rows", [1, 5, ROWS, ROWS + 3])
