@@ -1,0 +1,1 @@
+def make_queries(content, words, rng, n): return []
