@@ -104,13 +104,15 @@ class Query:
     """A search text with its intent (`kind`), the words that are its evidence, and which query characters name which word.
 
     `links` holds (start, end, word index): query[start:end] means that printed word, even if it was inflected, misspelt
-    or replaced by a synonym. A reading loss can teach the alignment from it.
+    or replaced by a synonym. A reading loss can teach the alignment from it. `answer` are the words, among the evidence, that
+    the query asks for; a keyword query asks for nothing.
     """
 
     text: str
     kind: str
     evidence: tuple[int, ...]
     links: tuple[tuple[int, int, int], ...] = ()
+    answer: tuple[int, ...] = ()
 
 
 @dataclass

@@ -86,6 +86,7 @@ class Topic:
         self.companies = [e.company(rng) for _ in range(2)]
         self.places = [rng.choice(CITY), rng.choice(COUNTRY), rng.choice(REGION)]
         self.year = e.year(rng)
+        self.measure = self.trade.measures[0]
 
     def symbol(self, letter: str) -> str:
         rng = self.rng
@@ -115,14 +116,15 @@ class Topic:
             "p": lambda: rng.choice(self.people), "j": lambda: rng.choice(JOB), "c": lambda: rng.choice(self.companies),
             "d": lambda: e.date(rng), "m": lambda: e.money(rng), "q": lambda: e.percent(rng), "l": lambda: rng.choice(self.places),
             "s": lambda: self.symbol("S"), "n": lambda: self.symbol("P"), "y": lambda: self.symbol("Y"), "i": lambda: e.identifier(rng),
-            "x": lambda: rng.choice(self.trade.measures)[0].lower(),
-            "k": lambda: e.quantity(rng, rng.choice(self.trade.measures)[1]),
+            "x": lambda: self.measure[0].lower(), "k": lambda: e.quantity(rng, self.measure[1]),
         }  # fmt: skip
         return made[letter]()
 
     def statement(self) -> Sentence:
         """A sentence that answers a question."""
         form, question, answer = self.rng.choice(STATEMENTS)
+        # What is measured and its unit belong together.
+        self.measure = self.rng.choice(self.trade.measures)
         tokens: list[str] = []
         ranges: dict[str, Range] = {}
         for piece in form.split():
