@@ -34,8 +34,13 @@ def rate(stream: PageStream, pages: int, warm_up: int) -> dict[str, float]:
         queries += len(sample.queries)
     seconds = time.perf_counter() - start
     height, width = np.mean(sizes, axis=0)
-    return {"pages_per_second": round(pages / seconds, 1), "words_per_page": round(words / pages), "queries_per_page": round(queries / pages, 1),
-            "mean_width": round(width), "mean_height": round(height)}  # fmt: skip
+    return {
+        "pages_per_second": round(pages / seconds, 1),
+        "words_per_page": round(words / pages),
+        "queries_per_page": round(queries / pages, 1),
+        "mean_width": round(width),
+        "mean_height": round(height),
+    }
 
 
 def main() -> None:
@@ -46,16 +51,23 @@ def main() -> None:
     options = parser.parse_args()
     layouts = {}
     for name in sorted(LAYOUTS):
-        layouts[name] = rate(PageStream(seed=1, fonts=options.fonts, layouts={name: 1.0}), options.pages, options.warm_up)
+        layouts[name] = rate(
+            PageStream(seed=1, fonts=options.fonts, layouts={name: 1.0}), options.pages, options.warm_up
+        )
         print(f"{name:10} {layouts[name]}")
     mixture = rate(PageStream(seed=1, fonts=options.fonts), 4 * options.pages, options.warm_up)
     print(f"{'all':10} {mixture}")
     result = {
         "command": "python benchmarks/page_generator.py --fonts FOLDER",
-        "machine": f"{platform.machine()}, one core", "python": platform.python_version(), "pillow": PIL.__version__, "numpy": np.__version__,
+        "machine": f"{platform.machine()}, one core",
+        "python": platform.python_version(),
+        "pillow": PIL.__version__,
+        "numpy": np.__version__,
         "fonts": "built-in" if options.fonts is None else len(list(Path(options.fonts).iterdir())),
-        "pages_per_layout": options.pages, "layouts": layouts, "all": mixture,
-    }  # fmt: skip
+        "pages_per_layout": options.pages,
+        "layouts": layouts,
+        "all": mixture,
+    }
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -18,8 +18,12 @@ from pathlib import Path
 
 SIZE = 32_000
 PARTS = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
-COARSE = re.compile(r"fuck|shit|cunt|cock|nigg|fag|whor|slut|bitch|porn|sex|rape|rapist|penis|vagin|cum$|tits|dick|puss|wank|nazi")
-NOTICE = "# wordfreq (data CC-BY-SA 4.0, R. Speer et al.); WordNet 3.0 (c) 2006 Princeton University, all rights reserved"
+COARSE = re.compile(
+    r"fuck|shit|cunt|cock|nigg|fag|whor|slut|bitch|porn|sex|rape|rapist|penis|vagin|cum$|tits|dick|puss|wank|nazi"
+)
+NOTICE = (
+    "# wordfreq (data CC-BY-SA 4.0, R. Speer et al.); WordNet 3.0 (c) 2006 Princeton University, all rights reserved"
+)
 
 
 def read_index(folder: Path) -> dict[str, dict[str, int]]:

@@ -2,8 +2,8 @@
 
     pip install fonttools && python scripts/subset_fonts.py UNPACKED_PACKAGES TARGET
 
-Called by collect_fonts.sh. Non-Latin scripts, icons, mathematics and broken files are left out by asking each file whether
-it has the printable ASCII characters.
+Called by collect_fonts.sh. Non-Latin scripts, icons, mathematics and broken files are left out by asking each file
+whether it has the printable ASCII characters.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fontTools import subset
 from fontTools.ttLib import TTFont
 
 # ASCII, Latin-1 and the marks that documents print: dashes, quotes, bullets, euro, trade mark.
-KEEP = [*range(0x20, 0x7F), *range(0xA0, 0x180), 0x2013, 0x2014, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2026]
+KEEP = [*range(0x20, 0x7F), *range(0xA0, 0x100), 0x2013, 0x2014, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2026]
 KEEP += [0x20AC, 0x2122]
 LIMIT = 20_000_000
 FACES = 4
 LARGEST = 200_000  # a variable or very detailed face takes the room of five others
 UNWANTED = re.compile(
-    r"^noto|icon|emoji|math|symbol|braille|ding|barcode|smallcap|caps\b|outline|shadow|invisible",
+    r"^noto|icon|emoji|math|symbol|braille|ding|barcode|smallcap|caps\b|outline|shadow|invisible|^[ds]050000l",
     re.IGNORECASE,
 )
 WANTED_NOTO = re.compile(r"^noto(sans|serif|sansmono|sansdisplay|serifdisplay)-", re.IGNORECASE)
@@ -47,7 +47,13 @@ def shrink(source: Path, target: Path) -> int:
     missing = set(range(0x21, 0x7F)) - set(font.getBestCmap() or {})
     if missing:
         raise ValueError(f"no {chr(min(missing))!r}")
-    options = subset.Options(hinting=True, layout_features=["kern", "liga"], name_IDs=[1, 2, 4, 6], notdef_outline=True)
+    # Instructions are half of a large file; without them FreeType hints by itself.
+    options = subset.Options(
+        hinting=source.stat().st_size < 150_000,
+        layout_features=["kern", "liga"],
+        name_IDs=[1, 2, 4, 6],
+        notdef_outline=True,
+    )
     options.drop_tables += ["DSIG", "FFTM", "PfEd"]
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=KEEP)

@@ -1,7 +1,8 @@
 """The canvas: draws on a Pillow image and writes down where every word went.
 
-Two rules make the ground truth safe whatever a layout does: a word that would leave the page is not printed, and a word
-that would land on another is not printed (stamps excepted). A word that is printed is recorded with its ink box.
+Three rules make the ground truth safe whatever a layout does: a word that would leave the page is not printed, a
+word that would land on another is not printed (stamps excepted), and ink that would vanish on its ground becomes
+black or white. A word that is printed is recorded with its ink box.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ from .page import Box, Content, Span, Word
 Colour = tuple[int, int, int]
 BLACK: Colour = (0, 0, 0)
 WHITE: Colour = (255, 255, 255)
+CONTRAST = 56  # grey levels between ink and ground that a reader needs
 CELL = 4  # px: the grain of the map of what is already printed
 
 
 @dataclass(frozen=True)
 class Style:
-    """How text is set. `case` is '', 'upper' or 'title'; `jitter` moves words off the baseline as hand and typewriter do."""
+    """How text is set. `case` is '', 'upper' or 'title'; `jitter` moves words off the baseline as hand and
+    typewriter do.
+    """
 
     face: Face
     size: int
@@ -63,6 +67,19 @@ class Canvas:
         red, green, blue = colour
         return (red * 299 + green * 587 + blue * 114) // 1000 if self.grey else colour
 
+    def readable(self, ink: int | Colour, x: int, y: int, mask: Image.Image) -> int | Colour:
+        """The ink, or black or white where it would vanish on its ground (a label that falls on a bar, grey on a
+        dark slide).
+        """
+        pixels = self.image.load()
+        assert pixels is not None
+        first, last = pixels[x, y], pixels[x + mask.width - 1, y + mask.height - 1]
+        if isinstance(ink, int):
+            ground = (first + last) // 2  # type: ignore[operator]
+            return ink if abs(ground - ink) >= CONTRAST else 0 if ground > 110 else 255
+        ground = (sum(first) + sum(last)) // 6  # type: ignore[arg-type]
+        return ink if abs(ground - sum(ink) // 3) >= CONTRAST else BLACK if ground > 110 else WHITE
+
     def start_block(self) -> int:
         self.block += 1
         return self.block
@@ -71,12 +88,17 @@ class Canvas:
         self.line += 1
         return self.line
 
-    def rect(self, box: Sequence[float], fill: Colour | None = None, outline: Colour | None = None, width: int = 1) -> None:
+    def rect(
+        self, box: Sequence[float], fill: Colour | None = None, outline: Colour | None = None, width: int = 1
+    ) -> None:
         x0, y0, x1, y1 = (round(v) for v in box)
         if x1 <= x0 or y1 <= y0:
             return
         self.draw.rectangle(
-            (x0, y0, x1, y1), None if fill is None else self.ink(fill), None if outline is None else self.ink(outline), width
+            (x0, y0, x1, y1),
+            None if fill is None else self.ink(fill),
+            None if outline is None else self.ink(outline),
+            width,
         )
 
     def rule(self, x0: float, y0: float, x1: float, y1: float, colour: Colour = BLACK, width: int = 1) -> None:
@@ -100,14 +122,25 @@ class Canvas:
         inside = x >= 0 and y >= 0 and box[2] <= self.width and box[3] <= self.height
         if not inside or not (force or self.free(box)):
             return None
-        self.image.paste(self.ink(colour), (x, y), mask)
+        self.image.paste(self.readable(self.ink(colour), x, y, mask), (x, y), mask)
         third = mask.height // 3
-        self.taken[(y + third) // CELL : (y + mask.height - third) // CELL + 1, x // CELL : (x + mask.width - 1) // CELL + 1] = True
+        self.taken[
+            (y + third) // CELL : (y + mask.height - third) // CELL + 1, x // CELL : (x + mask.width - 1) // CELL + 1
+        ] = True
         self.words.append(Word(text, box, role, self.block, self.line))
         return len(self.words) - 1
 
-    def print_words(self, words: Iterable[str], x: float, baseline: float, style: Style, role: str, space: float = 0.0,
-                    rng: random.Random | None = None, force: bool = False) -> list[int | None]:
+    def print_words(
+        self,
+        words: Iterable[str],
+        x: float,
+        baseline: float,
+        style: Style,
+        role: str,
+        space: float = 0.0,
+        rng: random.Random | None = None,
+        force: bool = False,
+    ) -> list[int | None]:
         """Print words from x on one baseline; each one's index, or None where it did not fit."""
         face, gap = style.setter, space or style.setter.space
         indices: list[int | None] = []
@@ -127,8 +160,18 @@ class Canvas:
             self.rule(start, y, min(x - gap, self.width), y, style.colour, max(1, style.size // 16))
         return indices
 
-    def text(self, x: float, baseline: float, text: str, style: Style, role: str, align: str = "left", width: float = 0.0,
-             rng: random.Random | None = None, force: bool = False) -> Span:
+    def text(
+        self,
+        x: float,
+        baseline: float,
+        text: str,
+        style: Style,
+        role: str,
+        align: str = "left",
+        width: float = 0.0,
+        rng: random.Random | None = None,
+        force: bool = False,
+    ) -> Span:
         """One line of text: x is its left edge, or that of a column of `width` in which it is aligned."""
         self.start_line()
         words = text.split()
@@ -142,7 +185,9 @@ class Canvas:
         words = style.shown(text).split()
         return sum(face.width(word) for word in words) + face.space * max(0, len(words) - 1)
 
-    def turned(self, x: float, y: float, text: str, style: Style, role: str, angle: float = 90, force: bool = False) -> Span:
+    def turned(
+        self, x: float, y: float, text: str, style: Style, role: str, angle: float = 90, force: bool = False
+    ) -> Span:
         """Text turned anticlockwise by `angle` whose first word starts near (x, y); reads upwards at 90."""
         self.start_line()
         face = style.setter

@@ -1,4 +1,5 @@
-"""What scanners, fax machines, copiers and JPEG do to pages. Geometry moves the boxes; everything else leaves them alone.
+"""What scanners, fax machines, copiers and JPEG do to pages. Geometry moves the boxes; everything else leaves them
+alone.
 
 `Wear` says which of it happens to a page; it is drawn once per page and can be set by hand in tests and evaluations.
 """
@@ -49,15 +50,23 @@ def draw_wear(rng: random.Random, scan: bool) -> Wear:
         return rng.uniform(low, high) if rng.random() < share else otherwise
 
     if not scan:
-        return Wear(scale=some(0.3, 0.7, 1.15, 1.0), coarse=some(0.2, 0.6, 0.95, 1.0), blur=some(0.15, 0.3, 0.8), noise=some(0.15, 1, 8),
-                    jpeg=int(some(0.6, 25, 95)), contrast=some(0.15, 0.75, 1.2, 1.0), skew=some(0.05, 0.2, 2), invert=rng.random() < 0.02)
+        return Wear(
+            scale=some(0.3, 0.7, 1.15, 1.0),
+            coarse=some(0.2, 0.6, 0.95, 1.0),
+            blur=some(0.15, 0.3, 0.8),
+            noise=some(0.15, 1, 8),
+            jpeg=int(some(0.6, 25, 95)),
+            contrast=some(0.15, 0.75, 1.2, 1.0),
+            skew=some(0.05, 0.2, 2),
+            invert=rng.random() < 0.02,
+        )
     fax = int(some(0.2, 110, 190))
     return Wear(
-        skew=some(0.45, 0.3, 3.0), lean=some(0.1, 0.005, 0.04), edge=int(some(0.35, 0, 90, -1)), scale=some(0.2, 0.75, 1.1, 1.0),
-        coarse=some(0.25, 0.55, 0.95, 1.0), fade=some(0.25, 0.2, 0.7), light=some(0.3, 0.1, 0.45), blur=some(0.3, 0.3, 1.1),
-        noise=some(0.5, 2, 22), specks=int(some(0.25, 20, 900)), marks=int(some(0.3, 1, 6)), fax=fax, jpeg=int(some(0.5, 20, 90)),
-        contrast=1.0 if fax else some(0.3, 0.6, 1.3, 1.0), paper=255 if fax else int(some(0.5, 190, 250, 255)), invert=rng.random() < 0.01,
-    )  # fmt: skip
+        skew=some(0.45, 0.3, 3.0), lean=some(0.1, 0.005, 0.04), edge=int(some(0.35, 0, 90, -1)), scale=some(0.2,
+        0.75, 1.1, 1.0), coarse=some(0.25, 0.55, 0.95, 1.0), fade=some(0.25, 0.2, 0.7), light=some(0.3, 0.1, 0.45),
+        blur=some(0.3, 0.3, 1.1), noise=some(0.5, 2, 22), specks=int(some(0.25, 20, 900)), marks=int(some(0.3, 1,
+        6)), fax=fax, jpeg=int(some(0.5, 20, 90)), contrast=1.0 if fax else some(0.3, 0.6, 1.3, 1.0), paper=255 if
+        fax else int(some(0.5, 190, 250, 255)), invert=rng.random() < 0.01, )  # fmt: skip
 
 
 @lru_cache(maxsize=1)
@@ -128,7 +137,9 @@ def add_marks(image: Image.Image, rng: random.Random, count: int, words: Sequenc
         if kind < 0.35:
             radius, x, y = rng.uniform(6, 11), rng.uniform(8, 30), rng.uniform(0.05, 0.95) * height
             box = (x - radius, y - radius, x + radius, y + radius)
-            if not any(w.box[0] < box[2] and w.box[2] > box[0] and w.box[1] < box[3] and w.box[3] > box[1] for w in words):
+            if not any(
+                w.box[0] < box[2] and w.box[2] > box[0] and w.box[1] < box[3] and w.box[3] > box[1] for w in words
+            ):
                 draw.ellipse(box, fill=ink(rng.choice((0, 20, 60))))
         elif kind < 0.7:
             x, y = rng.uniform(0, width), rng.uniform(0, height)
@@ -139,7 +150,11 @@ def add_marks(image: Image.Image, rng: random.Random, count: int, words: Sequenc
             draw.line((x, 0, x + rng.uniform(-3, 3), height), fill=ink(rng.randint(120, 220)), width=1)
         else:
             x, y, radius = rng.uniform(0, width), rng.uniform(0, height), rng.uniform(15, 70)
-            draw.ellipse((x - radius, y - radius, x + radius, y + radius), outline=ink(rng.randint(190, 230)), width=rng.randint(1, 4))
+            draw.ellipse(
+                (x - radius, y - radius, x + radius, y + radius),
+                outline=ink(rng.randint(190, 230)),
+                width=rng.randint(1, 4),
+            )
 
 
 def squeeze(image: Image.Image, quality: int) -> Image.Image:

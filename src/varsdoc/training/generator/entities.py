@@ -70,8 +70,15 @@ def date(rng: random.Random) -> str:
 
 def identifier(rng: random.Random) -> str:
     n = rng.randint(0, 999999)
-    forms = (f"{n}", f"{rng.choice(LETTERS)}{rng.choice(LETTERS)}-{n}", f"{rng.randint(10, 99)}-{n % 10000:04d}",
-             f"{rng.choice(LETTERS)}{n % 10000}", f"{50000000 + n * 37 % 9999999}", f"No. {n % 10000}", f"{n % 1000:03d}/{rng.randint(70, 99)}")
+    forms = (
+        f"{n}",
+        f"{rng.choice(LETTERS)}{rng.choice(LETTERS)}-{n}",
+        f"{rng.randint(10, 99)}-{n % 10000:04d}",
+        f"{rng.choice(LETTERS)}{n % 10000}",
+        f"{50000000 + n * 37 % 9999999}",
+        f"No. {n % 10000}",
+        f"{n % 1000:03d}/{rng.randint(70, 99)}",
+    )
     return rng.choice(forms)
 
 

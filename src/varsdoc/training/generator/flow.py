@@ -1,4 +1,6 @@
-"""Running text: words broken into lines, lines set left, justified, centred or ragged, sentences and facts remembered."""
+"""Running text: words broken into lines, lines set left, justified, centred or ragged, sentences and facts
+remembered.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,14 @@ def break_lines(words: Sequence[str], style: Style, width: float, indent: float 
     return lines
 
 
-def set_lines(sheet: Sheet, text: str, box: Box, style: Style, role: str, align: str = "left", leading: float = 1.2) -> tuple[Span, float]:
+def set_lines(
+    sheet: Sheet, text: str, box: Box, style: Style, role: str, align: str = "left", leading: float = 1.2
+) -> tuple[Span, float]:
     """A short text (title, caption, note) in a column; its span and the y below it. New block."""
     canvas = sheet.canvas
     canvas.start_block()
     x0, y, x1, y1 = box
-    spans = []
+    spans: list[Span] = []
     for words in break_lines(text.split(), style, x1 - x0):
         if y + style.size > y1 and spans:
             spans.append(Span("", (), whole=False))
@@ -48,8 +52,16 @@ def set_title(sheet: Sheet, text: str, box: Box, style: Style, align: str = "lef
     return y
 
 
-def set_paragraph(sheet: Sheet, sentences: Sequence[Sentence], box: Box, style: Style, align: str = "justify", indent: float = 0.0,
-                  leading: float = 1.3, role: str = "body") -> float:
+def set_paragraph(
+    sheet: Sheet,
+    sentences: Sequence[Sentence],
+    box: Box,
+    style: Style,
+    align: str = "justify",
+    indent: float = 0.0,
+    leading: float = 1.3,
+    role: str = "body",
+) -> float:
     """Set sentences as one paragraph as far as the box reaches; the y below it."""
     canvas = sheet.canvas
     canvas.start_block()
@@ -94,8 +106,18 @@ def remember(canvas: Canvas, sentences: Sequence[Sentence], indices: list[int | 
             canvas.content.facts.append(Fact(question, tuple(cut), span(sentence.tokens[a:b], here[a:b])))
 
 
-def set_columns(sheet: Sheet, box: Box, columns: int, style: Style, gap: float = 24, align: str = "justify", leading: float = 1.3,
-                headings: Style | None = None, spread: float = 0.5, indent: float = 0.0) -> None:
+def set_columns(
+    sheet: Sheet,
+    box: Box,
+    columns: int,
+    style: Style,
+    gap: float = 24,
+    align: str = "justify",
+    leading: float = 1.3,
+    headings: Style | None = None,
+    spread: float = 0.5,
+    indent: float = 0.0,
+) -> None:
     """Fill columns with paragraphs, with a heading now and then."""
     x0, y0, x1, y1 = box
     width = (x1 - x0 - gap * (columns - 1)) / columns
@@ -106,8 +128,21 @@ def set_columns(sheet: Sheet, box: Box, columns: int, style: Style, gap: float =
             if headings is not None and sheet.chance(0.3):
                 label = f"{number}. " if sheet.chance(0.3) else ""
                 number += 1
-                y = set_title(sheet, label + sheet.topic.title(), (left, y + style.size * 0.4, left + width, y1), headings, role="header")
+                y = set_title(
+                    sheet,
+                    label + sheet.topic.title(),
+                    (left, y + style.size * 0.4, left + width, y1),
+                    headings,
+                    role="header",
+                )
                 y += style.size * 0.3
-            below = set_paragraph(sheet, sheet.topic.paragraph(sheet.rng.randint(2, 6)), (left, y, left + width, y1), style, align,
-                                  indent, leading)
+            below = set_paragraph(
+                sheet,
+                sheet.topic.paragraph(sheet.rng.randint(2, 6)),
+                (left, y, left + width, y1),
+                style,
+                align,
+                indent,
+                leading,
+            )
             y = max(below, y + style.size) + style.size * spread

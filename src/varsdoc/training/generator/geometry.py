@@ -1,4 +1,6 @@
-"""Moving the page: skew, scale, offset and a trace of perspective as one 3 x 3 map, applied to image and boxes alike."""
+"""Moving the page: skew, scale, offset and a trace of perspective as one 3 x 3 map, applied to image and boxes
+alike.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,17 @@ def corners(width: float, height: float) -> np.ndarray:
     return np.array([[0, 0, 1], [width, 0, 1], [width, height, 1], [0, height, 1]], dtype=float).T  # (3, 4)
 
 
-def scan_map(rng: random.Random, size: tuple[int, int], skew: float, lean: float = 0.0) -> tuple[np.ndarray, tuple[int, int]]:
+def scan_map(
+    rng: random.Random, size: tuple[int, int], skew: float, lean: float = 0.0
+) -> tuple[np.ndarray, tuple[int, int]]:
     """A map that turns the page by up to `skew` degrees and fits it, whole, into a frame of about its old size."""
     width, height = size
     matrix = turn(rng.gauss(0, skew / 2)) @ shift(-width / 2, -height / 2)
     if lean:
-        matrix = np.array([[1, 0, 0], [0, 1, 0], [rng.uniform(-lean, lean) / width, rng.uniform(-lean, lean) / height, 1]]) @ matrix
+        matrix = (
+            np.array([[1, 0, 0], [0, 1, 0], [rng.uniform(-lean, lean) / width, rng.uniform(-lean, lean) / height, 1]])
+            @ matrix
+        )
     points = matrix @ corners(width, height)
     points = points[:2] / points[2]
     low, high = points.min(axis=1), points.max(axis=1)
@@ -46,13 +53,19 @@ def scan_map(rng: random.Random, size: tuple[int, int], skew: float, lean: float
     return matrix, (width, height)
 
 
-def warp(image: Image.Image, matrix: np.ndarray, size: tuple[int, int], fill: int | tuple[int, int, int]) -> Image.Image:
+def warp(
+    image: Image.Image, matrix: np.ndarray, size: tuple[int, int], fill: int | tuple[int, int, int]
+) -> Image.Image:
     # Pillow asks for the way back: which page point a frame pixel shows.
     back = np.linalg.inv(matrix)
     back = back / back[2, 2]
     if abs(back[2, 0]) + abs(back[2, 1]) < 1e-12:
-        return image.transform(size, Image.Transform.AFFINE, tuple(back[:2].ravel()), Image.Resampling.BILINEAR, fillcolor=fill)
-    return image.transform(size, Image.Transform.PERSPECTIVE, tuple(back.ravel()[:8]), Image.Resampling.BILINEAR, fillcolor=fill)
+        return image.transform(
+            size, Image.Transform.AFFINE, tuple(back[:2].ravel()), Image.Resampling.BILINEAR, fillcolor=fill
+        )
+    return image.transform(
+        size, Image.Transform.PERSPECTIVE, tuple(back.ravel()[:8]), Image.Resampling.BILINEAR, fillcolor=fill
+    )
 
 
 def move_words(words: Sequence[Word], matrix: np.ndarray) -> list[Word]:

@@ -1,8 +1,8 @@
 """Word bitmaps, cached: drawing a word through FreeType costs 100 us, pasting a cached one 2 us.
 
-A `Setter` sets words in one face at one size. Words are composed of cached glyphs (no kerning: it would double the work for
-a difference of a fraction of a pixel) and kept themselves, because running text repeats. The caches are memory only: they
-never change what is drawn.
+A `Setter` sets words in one face at one size. Words are composed of cached glyphs (no kerning: it would double the
+work for a difference of a fraction of a pixel) and kept themselves, because running text repeats. The caches are
+memory only: they never change what is drawn.
 """
 
 from __future__ import annotations

@@ -10,11 +10,14 @@ from importlib import resources
 from itertools import accumulate
 
 IRREGULAR = {
-    "be": "was", "have": "had", "do": "did", "go": "went", "say": "said", "make": "made", "take": "took", "come": "came",
+    "be": "was", "have": "had", "do": "did", "go": "went", "say": "said", "make": "made", "take": "took",
+    "come": "came",
     "see": "saw", "know": "knew", "get": "got", "give": "gave", "find": "found", "think": "thought", "tell": "told",
-    "become": "became", "show": "showed", "leave": "left", "feel": "felt", "put": "put", "bring": "brought", "begin": "began",
+    "become": "became", "show": "showed", "leave": "left", "feel": "felt", "put": "put", "bring": "brought",
+    "begin": "began",
     "keep": "kept", "hold": "held", "write": "wrote", "stand": "stood", "hear": "heard", "let": "let", "mean": "meant",
-    "set": "set", "meet": "met", "run": "ran", "pay": "paid", "sit": "sat", "speak": "spoke", "lie": "lay", "lead": "led",
+    "set": "set", "meet": "met", "run": "ran", "pay": "paid", "sit": "sat", "speak": "spoke", "lie": "lay",
+    "lead": "led",
     "read": "read", "grow": "grew", "lose": "lost", "fall": "fell", "send": "sent", "build": "built", "draw": "drew",
     "break": "broke", "spend": "spent", "cut": "cut", "rise": "rose", "drive": "drove", "buy": "bought", "wear": "wore",
     "choose": "chose", "sell": "sold", "win": "won", "feed": "fed", "withdraw": "withdrew", "repay": "repaid",
@@ -111,5 +114,5 @@ def load_lexicon() -> Lexicon:
             synonyms[word] = tuple(others.split())
     # WordNet calls many function words nouns ("have", "it"): the commonest 120 words are no content words.
     common = {word for word, _ in shelves["*"][:120]}
-    made = [_shelf([e for e in shelves[letter] if e[0] not in common]) for letter in "nvar"]
-    return Lexicon(*made, _shelf(shelves["*"]), synonyms)
+    nouns, verbs, adjectives, adverbs = (_shelf([e for e in shelves[k] if e[0] not in common]) for k in "nvar")
+    return Lexicon(nouns, verbs, adjectives, adverbs, _shelf(shelves["*"]), synonyms)

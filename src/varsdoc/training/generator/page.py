@@ -1,7 +1,7 @@
 """What travels out of the page generator: words with their boxes, structured content, queries, the finished sample.
 
-A `Span` is a piece of text that was printed: its word indices point into `Sample.words`, so whoever builds a query from a
-table cell or a legend entry knows where on the page it stands. Degradations move boxes but never change indices.
+A `Span` is a piece of text that was printed: its word indices point into `Sample.words`, so whoever builds a query
+from a table cell or a legend entry knows where on the page it stands. Degradations move boxes but never change indices.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ Box = tuple[float, float, float, float]
 
 @dataclass(frozen=True)
 class Word:
-    """One printed word: its text as printed, its ink box in pixels (x0, y0, x1, y1), what it is and where it belongs."""
+    """One printed word: its text as printed, its ink box in pixels (x0, y0, x1, y1), what it is and where it
+    belongs.
+    """
 
     text: str
     box: Box
@@ -56,7 +58,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Series:
-    """One bar colour, line or pie: its legend entry, the name of its colour, and its value (and printed label) per category."""
+    """One bar colour, line or pie: its legend entry, the name of its colour, and its value (and printed label) per
+    category.
+    """
 
     name: Span
     colour: str
@@ -78,7 +82,9 @@ class Chart:
 
 @dataclass(frozen=True)
 class Fact:
-    """A statement printed in running text, as a question: `question` has {a}, {b} ... for `slots`; `answer` is its evidence."""
+    """A statement printed in running text, as a question: `question` has {a}, {b} ... for `slots`; `answer` is its
+    evidence.
+    """
 
     question: str
     slots: tuple[Span, ...]
@@ -101,10 +107,12 @@ class Content:
 
 @dataclass(frozen=True)
 class Query:
-    """A search text with its intent (`kind`), the words that are its evidence, and which query characters name which word.
+    """A search text with its intent (`kind`), the words that are its evidence, and which query characters name which
+    word.
 
     `links` holds (start, end, word index): query[start:end] means that printed word, even if it was inflected, misspelt
-    or replaced by a synonym. A reading loss can teach the alignment from it. `answer` are the words, among the evidence, that
+    or replaced by a synonym. A reading loss can teach the alignment from it. `answer` are the words,
+    among the evidence, that
     the query asks for; a keyword query asks for nothing.
     """
 
@@ -117,7 +125,9 @@ class Query:
 
 @dataclass
 class Sample:
-    """Page `index` of stream `seed`: image (h, w) or (h, w, 3) uint8, its words in reading order, content and queries."""
+    """Page `index` of stream `seed`: image (h, w) or (h, w, 3) uint8, its words in reading order, content and
+    queries.
+    """
 
     image: np.ndarray
     words: list[Word]

@@ -1,8 +1,8 @@
 """Plausible sentences without a download: a topic per document, a small grammar, statements that can be asked about.
 
-A `Topic` fixes the trade, people, organisations and some fifty content words of one document, so that its sentences belong
-together and two documents of one trade still differ. Sentences carry `facts`: questions whose answer is a range of their
-words. A folder of plain-text files, if given, supplies real sentences beside the made ones.
+A `Topic` fixes the trade, people, organisations and some fifty content words of one document, so that its sentences
+belong together and two documents of one trade still differ. Sentences carry `facts`: questions whose answer is a
+range of their words. A folder of plain-text files, if given, supplies real sentences beside the made ones.
 """
 
 from __future__ import annotations
@@ -38,24 +38,32 @@ STATEMENTS = (
     ("Contract No. {i} with {c} expires on {d} .", "When does the contract with {c} expire?", "d"),
     ("The headquarters of {c} are in {l} .", "Where are the headquarters of {c}?", "l"),
     ("{c} was founded by {p} in {y} .", "Who founded {c}?", "p"),
-    ("Samples of {s} were collected from {k} between {y} and the following year .", "When were samples of {s} collected?", "y"),
+    (
+        "Samples of {s} were collected from {k} between {y} and the following year .",
+        "When were samples of {s} collected?",
+        "y",
+    ),
     ("{p} is responsible for the {s} .", "Who is responsible for the {s}?", "p"),
     ("The purpose of this {n} is to describe the {s} .", "What is the purpose of this {n}?", "s"),
 )
-# N noun, P plural, A adjective, V verb, D past, G gerund, R adverb, S subject phrase, T plural subject, C company, L place, Y year, Q %.
-PATTERNS = tuple("""
+# N noun, P plural, A adjective, V verb, D past, G gerund, R adverb, S subject phrase, T plural subject, C company, L
+# place, Y year, Q %.
+PATTERNS = """
 The A S was D by the N .|We D the S and the A N .|P of the S are R D in A P .|This N V the A S of each N .
-G the S can V the N by Q .|In Y , the S D more than the A N .|It is A to V the S before the N is D .|If the N is A , the S may V .
-The S D a A N , and the P were D .|Most T are A , but some P remain A .|According to C , the A S will V .|No A N was D in the S .
-The P D R from the N to the A S .|T and A P must be D .|One A N of the S was D at L .|Several P have D that the S is A .
-There were A differences between the S and the N .|By Y the N of A P had D .|As shown above , the S D the N of A P .
-Under these P , A T V R .|Both the S and the N were D R .|However , A P do not V the S .|G A P requires a A S .
-The results suggest that A T V the N .|Each N should be D with the A N of the S .|Further P on the S are A .
-Since Y , L has D its A S .|The N , which D the S , is A .|Do not V the N unless the S is A .|How A is the S ?
-""".replace("\n", "|").strip("|").split("|"))  # fmt: skip
+G the S can V the N by Q .|In Y , the S D more than the A N .|It is A to V the S before the N is D .
+If the N is A , the S may V .|The S D a A N , and the P were D .|Most T are A , but some P remain A .
+According to C , the A S will V .|No A N was D in the S .|The P D R from the N to the A S .|T and A P must be D .
+One A N of the S was D at L .|Several P have D that the S is A .|Further P on the S are A .|How A is the S ?
+There were A differences between the S and the N .|By Y the N of A P had D .|Under these P , A T V R .
+As shown above , the S D the N of A P .|Both the S and the N were D R .|However , A P do not V the S .
+G A P requires a A S .|The results suggest that A T V the N .|Each N should be D with the A N of the S .
+Since Y , L has D its A S .|The N , which D the S , is A .|Do not V the N unless the S is A .
+""".strip().replace("\n", "|").split("|")  # fmt: skip
 TITLES = (
-    "{A} {S}", "The {S} and the {N}", "{S} and {S}", "Report on {A} {S}", "{G} {S}: {N} and {N}", "{S} of {L}", "{A} {N} in {L}",
-    "Effects of {N} on {S}", "{S}: A {A} {N}", "{N} {N} Review", "{Y} {S} Summary", "A {A} Approach to {G} {S}", "{S} Program",
+    "{A} {S}", "The {S} and the {N}", "{S} and {S}", "Report on {A} {S}", "{G} {S}: {N} and {N}", "{S} of {L}",
+    "{A} {N} in {L}",
+    "Effects of {N} on {S}", "{S}: A {A} {N}", "{N} {N} Review", "{Y} {S} Summary", "A {A} Approach to {G} {S}",
+    "{S} Program",
     "Status of the {S}", "{C}", "Proposal for {A} {S}", "{N} Guidelines", "Why {S} {V}s", "{S} by {N}, {Y}",
 )  # fmt: skip
 
@@ -114,8 +122,10 @@ class Topic:
         rng = self.rng
         made = {
             "p": lambda: rng.choice(self.people), "j": lambda: rng.choice(JOB), "c": lambda: rng.choice(self.companies),
-            "d": lambda: e.date(rng), "m": lambda: e.money(rng), "q": lambda: e.percent(rng), "l": lambda: rng.choice(self.places),
-            "s": lambda: self.symbol("S"), "n": lambda: self.symbol("P"), "y": lambda: self.symbol("Y"), "i": lambda: e.identifier(rng),
+            "d": lambda: e.date(rng), "m": lambda: e.money(rng), "q": lambda: e.percent(rng),
+            "l": lambda: rng.choice(self.places),
+            "s": lambda: self.symbol("S"), "n": lambda: self.symbol("P"), "y": lambda: self.symbol("Y"),
+            "i": lambda: e.identifier(rng),
             "x": lambda: self.measure[0].lower(), "k": lambda: e.quantity(rng, self.measure[1]),
         }  # fmt: skip
         return made[letter]()
@@ -179,7 +189,10 @@ class Topic:
         text = re.sub(r"\{(\w)\}", lambda found: self.symbol(found[1]), form)
         style = self.rng.random()
         if style < 0.6:
-            return " ".join(w if w in ("of", "on", "and", "the", "in", "to", "for", "by", "a") else w[:1].upper() + w[1:] for w in text.split())
+            return " ".join(
+                w if w in ("of", "on", "and", "the", "in", "to", "for", "by", "a") else w[:1].upper() + w[1:]
+                for w in text.split()
+            )
         return text[:1].upper() + text[1:]
 
     def phrase(self) -> str:

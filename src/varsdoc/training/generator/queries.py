@@ -1,7 +1,8 @@
 """Several queries per page, of different intents, each with the words that are its evidence.
 
-Every maker yields a query for something that was printed whole; the page's queries are drawn in turn from the makers that have
-something to ask, so one page asks in different ways. Slips (typos, case, synonyms, inflection) come last, in wording.py.
+Every maker yields a query for something that was printed whole; the page's queries are drawn in turn from the makers
+that have something to ask, so one page asks in different ways. Slips (typos, case, synonyms, inflection) come last,
+in wording.py.
 """
 
 from __future__ import annotations
@@ -16,15 +17,22 @@ from .wording import TRIM, Token, compose, fill, tokens_of
 
 Maker = Callable[[Content, Sequence[Word], random.Random], "Query | None"]
 SMALL = frozenset(
-    """the a an of in on at to by for from with and or but is are was were be been has have had it its this that these those as not no
-    will may must can should do does did which who what when where how than then there their they we you our more most""".split()
+    ["the", "a", "an", "of", "in", "on", "at", "to", "by", "for", "from", "with", "and", "or", "but", "is", "are",
+    "was", "were", "be", "been", "has", "have", "had", "it", "its", "this", "that", "these", "those", "as", "not",
+    "no", "will", "may", "must", "can", "should", "do", "does", "did", "which", "who", "what", "when", "where", "how",
+    "than", "then", "there", "their", "they", "we", "you", "our", "more", "most"]
 )  # fmt: skip
 
 
 def content_words(words: Sequence[Word], roles: frozenset[str] | None = None) -> list[int]:
     """Indices of words worth searching for."""
-    return [i for i, w in enumerate(words) if len(w.text.strip(TRIM)) > 3 and w.text.strip(TRIM).lower() not in SMALL
-            and (roles is None or w.role in roles)]
+    return [
+        i
+        for i, w in enumerate(words)
+        if len(w.text.strip(TRIM)) > 3
+        and w.text.strip(TRIM).lower() not in SMALL
+        and (roles is None or w.role in roles)
+    ]
 
 
 def keywords(content: Content, words: Sequence[Word], rng: random.Random) -> Query | None:
@@ -121,7 +129,9 @@ def field_question(found: Field, rng: random.Random, titled: bool) -> str:
         return rng.choice(special)
     if titled and rng.random() < 0.35:
         return rng.choice(t.PLACE_FIELD)
-    if any(w in label for w in ("director", "manager", "president", "secretary", "investigator", " by", "grower", "name")):
+    if any(
+        w in label for w in ("director", "manager", "president", "secretary", "investigator", " by", "grower", "name")
+    ):
         return rng.choice(t.PERSON_FIELD)
     return rng.choice(t.FIELD)
 
@@ -141,8 +151,14 @@ def table(content: Content, words: Sequence[Word], rng: random.Random) -> Query 
     if len(rows) < 2 or not found.header[column]:
         return None
     row, other = rng.sample(rows, 2)
-    slots = {"row": lowered(row[0], rng), "other": other[0], "column": lowered(found.header[column], rng), "value": row[column], "title": found.title,
-             "corner": found.header[0] if found.header[0] else Span(rng.choice(("row", "item", "one")))}
+    slots = {
+        "row": lowered(row[0], rng),
+        "other": other[0],
+        "column": lowered(found.header[column], rng),
+        "value": row[column],
+        "title": found.title,
+        "corner": found.header[0] if found.header[0] else Span(rng.choice(("row", "item", "one"))),
+    }
     kind = rng.random()
     if kind < 0.15 and found.numeric[column]:
         return table_extreme(found, column, slots, rng)
@@ -191,8 +207,10 @@ def chart(content: Content, words: Sequence[Word], rng: random.Random) -> Query 
     series, rival = found.series[s], found.series[s - 1]
     about: Span | str = found.title if found.title and rng.random() < 0.35 else found.subject
     slots: dict[str, Span | str] = {
-        "subject": about if isinstance(about, Span) else rng.choice((about, about.lower())), "category": found.categories[i], "other": found.categories[j],
-        "last": found.categories[places[-1]], "kind": found.category_name, "kinds": plural(found.category_name), "colour": series.colour,
+        "subject": about if isinstance(about, Span) else rng.choice((about, about.lower())),
+        "category": found.categories[i], "other": found.categories[j],
+        "last": found.categories[places[-1]], "kind": found.category_name, "kinds": plural(found.category_name),
+        "colour": series.colour,
         "series": series.name, "rival": rival.name, "title": found.title if found.title else found.subject,
     }  # fmt: skip
     named = many and bool(series.name) and bool(rival.name)
@@ -200,7 +218,9 @@ def chart(content: Content, words: Sequence[Word], rng: random.Random) -> Query 
     return compose(fill(form, **slots), "chart", answer, rng)
 
 
-def pick_chart_form(found: Chart, s: int, i: int, j: int, places: list[int], named: bool, rng: random.Random) -> tuple[str, tuple[int, ...]]:
+def pick_chart_form(
+    found: Chart, s: int, i: int, j: int, places: list[int], named: bool, rng: random.Random
+) -> tuple[str, tuple[int, ...]]:
     """A template and the words of its answer."""
 
     def at(place: int) -> tuple[int, ...]:
@@ -225,7 +245,9 @@ def item(content: Content, words: Sequence[Word], rng: random.Random) -> Query |
     if not content.items:
         return None
     found = rng.choice(content.items)
-    return compose(fill(rng.choice(t.ITEM), phrase=found, title=a_title(content, rng, "list")), "item", found.words, rng)
+    return compose(
+        fill(rng.choice(t.ITEM), phrase=found, title=a_title(content, rng, "list")), "item", found.words, rng
+    )
 
 
 MAKERS: tuple[Maker, ...] = (keywords, phrase, title, table, chart, field, fact, cloze, caption, item)

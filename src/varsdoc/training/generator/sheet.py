@@ -1,7 +1,7 @@
 """A sheet in the making: canvas, topic and the fonts chosen for one page, shared by the layouts.
 
-`FontBook` groups the faces of a process by use; `Sheet` picks a body and a heading face and keeps them for the page, as real
-documents do. Everything random comes from the sheet's own generator.
+`FontBook` groups the faces of a process by use; `Sheet` picks a body and a heading face and keeps them for the page,
+as real documents do. Everything random comes from the sheet's own generator.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ NAMED: tuple[tuple[str, Colour], ...] = (
     ("blue", (40, 110, 210)), ("dark blue", (15, 45, 90)), ("light blue", (160, 200, 240)), ("red", (190, 30, 30)),
     ("green", (60, 150, 70)), ("light green", (190, 215, 140)), ("yellow", (235, 190, 50)), ("orange", (240, 130, 40)),
     ("purple", (115, 70, 155)), ("brown", (140, 90, 50)), ("gray", (150, 150, 150)), ("black", (30, 30, 30)),
-    ("olive", (140, 145, 55)), ("beige", (232, 218, 178)), ("light gray", (205, 205, 205)), ("dark brown", (100, 65, 30)),
+    ("olive", (140, 145, 55)), ("beige", (232, 218, 178)), ("light gray", (205, 205, 205)), ("dark brown", (100, 65,
+    30)),
 )  # fmt: skip
 
 
@@ -68,7 +69,9 @@ class FontBook:
 
 
 class Sheet:
-    def __init__(self, rng: random.Random, book: FontBook, texts: tuple[str, ...] = (), size: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, rng: random.Random, book: FontBook, texts: tuple[str, ...] = (), size: tuple[int, int] | None = None
+    ) -> None:
         self.rng, self.book, self.size = rng, book, size
         self.topic = Topic(rng, texts=texts)
         self.body = rng.choice(book.text)

@@ -36,7 +36,8 @@ def _texts(folder: str | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class PageStream:
-    """`fonts` and `texts` are folders (None: built-in fonts, made sentences only); `held_out` uses the unseen font families.
+    """`fonts` and `texts` are folders (None: built-in fonts, made sentences only); `held_out` uses the unseen font
+    families.
 
     `layouts` gives the weight of each layout (those left out never come); `wear` fixes the degradation of every page.
     """
@@ -55,7 +56,9 @@ class PageStream:
         if unknown or not self.layouts:
             raise ValueError(f"Unknown layouts {unknown}: choose from {sorted(LAYOUTS)}.")
         if self.fonts is not None and not Path(self.fonts).is_dir():
-            raise ValueError(f"The font folder {self.fonts} does not exist: make it with scripts/collect_fonts.sh, or give none.")
+            raise ValueError(
+                f"The font folder {self.fonts} does not exist: make it with scripts/collect_fonts.sh, or give none."
+            )
 
     def __getitem__(self, index: int) -> Sample:
         # A string seeds through SHA-512: neighbours share nothing, and no platform differs.

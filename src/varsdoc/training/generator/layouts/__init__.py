@@ -14,8 +14,10 @@ from .tables import table_page
 
 Layout = Callable[[Sheet], None]
 LAYOUTS: dict[str, Layout] = {
-    "running": running, "paper": paper, "report": report, "letter": letter, "form": form, "receipt": receipt, "listing": listing,
-    "table": table_page, "card": card, "poll": poll, "open_data": open_data, "plot": plot, "slide": slide, "mixed": mixed,
+    "running": running, "paper": paper, "report": report, "letter": letter, "form": form, "receipt": receipt,
+    "listing": listing,
+    "table": table_page, "card": card, "poll": poll, "open_data": open_data, "plot": plot, "slide": slide,
+    "mixed": mixed,
 }  # fmt: skip
 WEIGHTS: dict[str, float] = {
     "running": 3, "paper": 2, "report": 2, "letter": 3, "form": 3, "receipt": 1.5, "listing": 1, "table": 3,

@@ -9,7 +9,22 @@ from .. import entities as e
 from ..sheet import Sheet
 from ..vocabulary import ANSWER_SCALES, COUNTRY, GROUPS, MONTH, REGION, TRADES
 
-KINDS = ("bar", "bar", "grouped", "grouped", "stacked", "hbar", "hbar", "hstacked", "hgrouped", "line", "line", "line", "pie", "scatter")
+KINDS = (
+    "bar",
+    "bar",
+    "grouped",
+    "grouped",
+    "stacked",
+    "hbar",
+    "hbar",
+    "hstacked",
+    "hgrouped",
+    "line",
+    "line",
+    "line",
+    "pie",
+    "scatter",
+)
 
 
 @dataclass
@@ -54,7 +69,9 @@ def time_axis(rng: random.Random) -> tuple[str, list[str]]:
         step = rng.choice((2, 5, 10))
         return "year", [str(year - step * i) for i in range(rng.randint(3, 8), -1, -1)]
     if kind < 0.85:
-        return "month", [f"{MONTH[m][:3]} {year}" if rng.random() < 0.3 else MONTH[m][:3] for m in range(rng.randint(4, 12))]
+        return "month", [
+            f"{MONTH[m][:3]} {year}" if rng.random() < 0.3 else MONTH[m][:3] for m in range(rng.randint(4, 12))
+        ]
     if kind < 0.93:
         return "quarter", [f"Q{q} '{(year + i) % 100:02d}" for i in range(rng.randint(1, 3)) for q in range(1, 5)]
     return "season", [f"{y}/{(y + 1) % 100:02d}" for y in range(year - rng.randint(3, 9), year)]
@@ -129,7 +146,7 @@ def shares(values: list[list[float]], kind: str) -> list[list[float]]:
 def series_names(sheet: Sheet, kind: str, category_name: str) -> list[str]:
     rng = sheet.rng
     draw = rng.random()
-    if kind == "line" and draw < 0.5 or draw < 0.15 and category_name != "country":
+    if (kind == "line" and draw < 0.5) or (draw < 0.15 and category_name != "country"):
         return rng.sample(COUNTRY, rng.randint(2, 6))
     if draw < 0.35 and category_name != "year":
         year = rng.randint(1990, 2021)
@@ -138,7 +155,9 @@ def series_names(sheet: Sheet, kind: str, category_name: str) -> list[str]:
     return list(pool[: rng.randint(2, 5)])
 
 
-def titles(sheet: Sheet, subject: str, unit: str, category_name: str, categories: list[str], series: list[str]) -> tuple[str, str]:
+def titles(
+    sheet: Sheet, subject: str, unit: str, category_name: str, categories: list[str], series: list[str]
+) -> tuple[str, str]:
     rng, topic = sheet.rng, sheet.topic
     place = rng.choice(COUNTRY)
     ends = f"{categories[0]} to {categories[-1]}" if category_name in ("year", "month", "season") else f"{e.year(rng)}"
@@ -152,6 +171,10 @@ def titles(sheet: Sheet, subject: str, unit: str, category_name: str, categories
         f"{rng.choice(topic.trade.verbs)} {rng.choice(topic.subjects)}",
         f"Views of {rng.choice(topic.subjects)} vary by {category_name}",
     )
-    lead = rng.choice(("% who say", "% of adults who say", "Percentage of people who think", "Share saying")) if unit == "%" else f"{subject} of"
+    lead = (
+        rng.choice(("% who say", "% of adults who say", "Percentage of people who think", "Share saying"))
+        if unit == "%"
+        else f"{subject} of"
+    )
     tail = f"{rng.choice(topic.subjects)} {rng.choice(('is', 'should be', 'will be'))} {rng.choice(topic.adjectives)}"
     return rng.choice(forms), (f"{lead} {tail}" if sheet.chance(0.6) else f"{subject}, {unit or 'units'}, {ends}")

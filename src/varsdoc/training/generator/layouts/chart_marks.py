@@ -33,7 +33,9 @@ class Marks:
             self.draw.rectangle((a, b, c - 1, d - 1), fill=self.canvas.ink(fill))
 
     def line(self, points: Sequence[tuple[float, float]], colour: Colour, width: float = 2) -> None:
-        self.draw.line(self._at(points), fill=self.canvas.ink(colour), width=max(1, round(width * SCALE)), joint="curve")
+        self.draw.line(
+            self._at(points), fill=self.canvas.ink(colour), width=max(1, round(width * SCALE)), joint="curve"
+        )
 
     def dashed(self, x0: float, y: float, x1: float, colour: Colour, dash: float = 4) -> None:
         x = x0
@@ -45,11 +47,20 @@ class Marks:
         (a, b), (c, d) = self._at([(x - radius, y - radius), (x + radius, y + radius)])
         self.draw.ellipse((a, b, c, d), fill=self.canvas.ink(fill))
 
-    def slice(self, x: float, y: float, radius: float, start: float, end: float, fill: Colour, hole: float = 0.0) -> None:
+    def slice(
+        self, x: float, y: float, radius: float, start: float, end: float, fill: Colour, hole: float = 0.0
+    ) -> None:
         """A pie slice; angles in degrees clockwise from twelve."""
         (a, b), (c, d) = self._at([(x - radius, y - radius), (x + radius, y + radius)])
         if end - start > 0.05:
-            self.draw.pieslice((a, b, c, d), start - 90, end - 90, fill=self.canvas.ink(fill), outline=self.canvas.ink(self.canvas.paper), width=2)
+            self.draw.pieslice(
+                (a, b, c, d),
+                start - 90,
+                end - 90,
+                fill=self.canvas.ink(fill),
+                outline=self.canvas.ink(self.canvas.paper),
+                width=2,
+            )
         if hole:
             self.disc(x, y, radius * hole, self.canvas.paper)
 

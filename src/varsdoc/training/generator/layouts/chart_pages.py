@@ -11,15 +11,22 @@ from ..page import Box, Span
 from ..sheet import PALETTES, Sheet
 from ..vocabulary import PUBLISHER
 from .chart_data import KINDS, make_plan
-from .charts import Look, draw_plan
+from .chart_frame import Look
+from .charts import draw_plan
 
 GREY: Colour = (110, 110, 110)
 
 
 def any_look(sheet: Sheet) -> Look:
     rng = sheet.rng
-    return Look(grid=rng.choice(("solid", "dashed", "none")), values=rng.choice(("plain", "comma", "bare", "none")),
-                legend=rng.choice(("bottom", "top", "right")), axis=sheet.chance(0.75), bands=sheet.chance(0.2), inside=sheet.chance(0.4))
+    return Look(
+        grid=rng.choice(("solid", "dashed", "none")),
+        values=rng.choice(("plain", "comma", "bare", "none")),
+        legend=rng.choice(("bottom", "top", "right")),
+        axis=sheet.chance(0.75),
+        bands=sheet.chance(0.2),
+        inside=sheet.chance(0.4),
+    )
 
 
 def chart_block(sheet: Sheet, box: Box, style: Style, kind: str = "", caption: bool = False) -> None:
@@ -36,7 +43,16 @@ def chart_block(sheet: Sheet, box: Box, style: Style, kind: str = "", caption: b
         y1 = below - 4
     else:
         before = len(canvas.content.titles)
-        y0 = set_title(sheet, plan.title, (x0, y0, x1, y1), replace(style, face=sheet.bold).sized(1.15), rng.choice(("left", "center"))) + 4
+        y0 = (
+            set_title(
+                sheet,
+                plan.title,
+                (x0, y0, x1, y1),
+                replace(style, face=sheet.bold).sized(1.15),
+                rng.choice(("left", "center")),
+            )
+            + 4
+        )
         title = canvas.content.titles[-1] if len(canvas.content.titles) > before else title
     look = any_look(sheet)
     look.axis = look.axis or look.values == "none"
@@ -60,7 +76,9 @@ def card(sheet: Sheet) -> None:
     if sheet.chance(0.25):
         y = set_title(sheet, plan.title, (20, y, width - 60, height), Style(sheet.bold, 14))
         title = canvas.content.titles[-1] if canvas.content.titles else title
-    look = Look(grid=rng.choice(("dashed", "solid")), values="plain", legend="bottom", axis=True, bands=sheet.chance(0.6))
+    look = Look(
+        grid=rng.choice(("dashed", "solid")), values="plain", legend="bottom", axis=True, bands=sheet.chance(0.6)
+    )
     draw_plan(sheet, plan, (46, y, width - 54, height - 60), style, look, title)
     axis = f"{plan.subject} in {plan.unit}" if plan.unit and plan.unit != "%" else plan.subject
     canvas.start_block()
@@ -72,15 +90,24 @@ def card(sheet: Sheet) -> None:
     canvas.start_block()
     canvas.text(22, height - 16, "Additional Information", link, "note")
     canvas.text(0, height - 16, "Show source", link, "note", "right", width - 22)
-    canvas.text(0, height - 34, f"© {rng.choice(('Statista', 'Statista', 'DataPortal', 'StatHub'))} {rng.randint(2018, 2024)}",
-                replace(style, colour=GREY), "note", "right", width - 22)
+    canvas.text(
+        0,
+        height - 34,
+        f"© {rng.choice(('Statista', 'Statista', 'DataPortal', 'StatHub'))} {rng.randint(2018, 2024)}",
+        replace(style, colour=GREY),
+        "note",
+        "right",
+        width - 22,
+    )
 
 
 def poll(sheet: Sheet) -> None:
     """An opinion poll's graphic: bold headline, italic line, lying or stacked bars, notes, the institute's name."""
     rng, topic = sheet.rng, sheet.topic
     sheet.palette = rng.choice((PALETTES[1], PALETTES[2], PALETTES[3], PALETTES[8], sheet.palette))
-    plan = make_plan(sheet, rng.choice(("hbar", "hbar", "hstacked", "hstacked", "hgrouped", "pie", "line", "stacked", "grouped")))
+    plan = make_plan(
+        sheet, rng.choice(("hbar", "hbar", "hstacked", "hstacked", "hgrouped", "pie", "line", "stacked", "grouped"))
+    )
     rows = len(plan.categories) * (1 if plan.kind != "hgrouped" else len(plan.series) * 0.7)
     width = rng.choice((309, 310, 420, 420, 500, 640))
     height = int(min(640, max(300, 210 + (26 * rows if plan.kind.startswith("h") else 170))))
@@ -102,10 +129,23 @@ def poll(sheet: Sheet) -> None:
     canvas.start_block()
     canvas.text(2, height - 8, rng.choice((*PUBLISHER[:1], *PUBLISHER)).upper(), Style(sheet.bold, small), "source")
     canvas.rule(0, height - 3, width, height - 3, (60, 60, 60))
-    look = Look(grid="none", values=rng.choice(("bare", "bare", "comma")), legend=rng.choice(("top", "top", "right")),
-                axis=plan.kind in ("line",), inside=sheet.chance(0.6))
+    look = Look(
+        grid="none",
+        values=rng.choice(("bare", "bare", "comma")),
+        legend=rng.choice(("top", "top", "right")),
+        axis=plan.kind in ("line",),
+        inside=sheet.chance(0.6),
+    )
     if foot - y > 40:
-        draw_plan(sheet, plan, (2, y + 8, width - 4, foot - 6), Style(sheet.body, rng.randint(10, 13)), look, title, (noted, sourced))
+        draw_plan(
+            sheet,
+            plan,
+            (2, y + 8, width - 4, foot - 6),
+            Style(sheet.body, rng.randint(10, 13)),
+            look,
+            title,
+            (noted, sourced),
+        )
 
 
 def open_data(sheet: Sheet) -> None:
@@ -125,10 +165,25 @@ def open_data(sheet: Sheet) -> None:
     small = Style(sheet.body, rng.randint(10, 12), GREY)
     sub, y = set_lines(sheet, plan.subtitle, (10, y + 2, width - 90, height), small, "caption")
     canvas.content.captions += [sub] if sub else []
-    source = canvas.text(10, height - 8, f"Source: {rng.choice(PUBLISHER)} ({rng.randint(2005, 2023)})", small, "source")
+    source = canvas.text(
+        10, height - 8, f"Source: {rng.choice(PUBLISHER)} ({rng.randint(2005, 2023)})", small, "source"
+    )
     canvas.text(0, height - 8, "OurWorldInData.org • CC BY", small, "source", "right", width - 10)
-    look = Look(grid="dashed", values="none" if plan.kind in ("line", "scatter") else "plain", legend="direct" if plan.kind in ("line", "scatter") else "top", axis=True)
-    draw_plan(sheet, plan, (10, y + 8, width - 10, height - 26), Style(sheet.body, rng.randint(11, 13)), look, title, (source,))
+    look = Look(
+        grid="dashed",
+        values="none" if plan.kind in ("line", "scatter") else "plain",
+        legend="direct" if plan.kind in ("line", "scatter") else "top",
+        axis=True,
+    )
+    draw_plan(
+        sheet,
+        plan,
+        (10, y + 8, width - 10, height - 26),
+        Style(sheet.body, rng.randint(11, 13)),
+        look,
+        title,
+        (source,),
+    )
 
 
 def plot(sheet: Sheet) -> None:
@@ -139,7 +194,13 @@ def plot(sheet: Sheet) -> None:
     width, height = canvas.width, canvas.height
     ink: Colour = (235, 235, 235) if paper[0] < 80 else (20, 20, 20)
     plan = make_plan(sheet, rng.choice(KINDS))
-    y = set_title(sheet, plan.title, (20, 10, width - 20, height), Style(sheet.head, rng.randint(14, 22), ink), rng.choice(("center", "left")))
+    y = set_title(
+        sheet,
+        plan.title,
+        (20, 10, width - 20, height),
+        Style(sheet.head, rng.randint(14, 22), ink),
+        rng.choice(("center", "left")),
+    )
     title = canvas.content.titles[-1] if canvas.content.titles else Span("")
     style = Style(sheet.body, rng.randint(9, 13), ink)
     look = any_look(sheet)

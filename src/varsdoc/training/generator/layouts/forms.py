@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from .. import entities as e
@@ -10,37 +9,20 @@ from ..canvas import Style
 from ..flow import set_lines, set_title
 from ..page import Box, Field, Span, Table
 from ..sheet import Sheet
-from ..vocabulary import BODY, CITY, COUNTRY, JOB
+from ..vocabulary import JOB
+from .form_fields import LABELS
 from .furniture import finish, logo, margins, scribble
 
-Maker = Callable[[Sheet], str]
-LABELS: tuple[tuple[str, Maker], ...] = (
-    ("Name", lambda s: e.person(s.rng)), ("Date", lambda s: e.date(s.rng)), ("Telephone No.", lambda s: e.phone(s.rng)),
-    ("Address", lambda s: e.address(s.rng)[0]), ("City & State", lambda s: e.address(s.rng)[1].rsplit(" ", 1)[0]),
-    ("Zip Code", lambda s: str(s.rng.randint(10000, 99999))), ("Account Number", lambda s: e.identifier(s.rng)),
-    ("Date of Birth", lambda s: e.date(s.rng)), ("Company", lambda s: e.company(s.rng)), ("Position", lambda s: s.rng.choice(JOB)),
-    ("Department", lambda s: f"{s.topic.nouns[0].title()} {s.rng.choice(BODY)}"), ("Requested By", lambda s: e.person(s.rng)),
-    ("Approved By", lambda s: e.person(s.rng)), ("Amount", lambda s: e.money(s.rng)), ("Check Amount", lambda s: e.money(s.rng)),
-    ("Invoice No.", lambda s: e.identifier(s.rng)), ("Invoice Date", lambda s: e.date(s.rng)), ("Contract Subject", lambda s: s.topic.title()),
-    ("Study Number", lambda s: e.identifier(s.rng)), ("Project Title", lambda s: s.topic.title()), ("Brand Name", lambda s: e.company(s.rng)),
-    ("Weight", lambda s: e.quantity(s.rng, "kg")), ("Height", lambda s: e.quantity(s.rng, "cm")), ("Sex", lambda s: s.rng.choice(("Male", "Female", "M", "F"))),
-    ("Age", lambda s: str(s.rng.randint(18, 88))), ("Country", lambda s: s.rng.choice(COUNTRY)), ("Place of Birth", lambda s: s.rng.choice(CITY)),
-    ("Supplier", lambda s: e.company(s.rng)), ("Ship Date", lambda s: e.date(s.rng)), ("Purchase Order No.", lambda s: e.identifier(s.rng)),
-    ("Type of Change", lambda s: s.topic.phrase()), ("Social Security No.", lambda s: f"{s.rng.randint(100, 799)}-{s.rng.randint(10, 99)}-{s.rng.randint(1000, 9999)}"),
-    ("Fax", lambda s: e.phone(s.rng)), ("E-mail", lambda s: e.email(s.rng)), ("Effective Date", lambda s: e.date(s.rng)),
-    ("Departure Date", lambda s: e.date(s.rng)), ("Room No.", lambda s: str(s.rng.randint(100, 999))), ("Venue", lambda s: s.rng.choice(CITY)),
-    ("Principal Investigator", lambda s: e.person(s.rng)), ("Total Budget", lambda s: e.money(s.rng)), ("Duration", lambda s: e.quantity(s.rng, "months")),
-    ("Individual or Corporate Name", lambda s: e.company(s.rng)), ("Nature of Duties", lambda s: s.topic.phrase()), ("Grower", lambda s: e.person(s.rng)),
-    ("County", lambda s: s.rng.choice(CITY)), ("Description", lambda s: s.topic.phrase()), ("Remarks", lambda s: s.topic.phrase()),
-    ("Reason for Request", lambda s: s.topic.phrase()), ("Temperature", lambda s: e.quantity(s.rng, "°F")), ("Sample No.", lambda s: e.identifier(s.rng)),
-    ("Lot Number", lambda s: e.identifier(s.rng)), ("Method", lambda s: s.topic.phrase()), ("Species/Strain", lambda s: s.rng.choice(s.topic.trade.rows)),
-    ("License No.", lambda s: e.identifier(s.rng)), ("Authorized Signature", lambda s: e.person(s.rng)), ("Payable To", lambda s: e.company(s.rng)),
-)  # fmt: skip
-FORM_NAMES = ("Check Request", "Application Form", "Request for Change", "Registration Form", "Data Sheet", "Purchase Order", "Expense Report",
-              "Health Examination", "Travel Authorization", "Order Blank", "Contract Summary", "Inspection Record", "Sample Analysis Request",
-              "Budget Request", "Membership Application", "Personnel Action Form", "Call Report", "Biographical Sketch")  # fmt: skip
-CHECKS = ("Addition", "Deletion", "Emergency", "Urgent", "Routine", "Approved", "Rejected", "Yes", "No", "New", "Renewal", "Cash", "Check",
-          "Credit card", "Full time", "Part time", "Married", "Single", "Male", "Female", "Domestic", "Export")  # fmt: skip
+FORM_NAMES = ("Check Request", "Application Form", "Request for Change", "Registration Form", "Data Sheet",
+    "Purchase Order", "Expense Report",
+              "Health Examination", "Travel Authorization", "Order Blank", "Contract Summary", "Inspection Record",
+              "Sample Analysis Request",
+              "Budget Request", "Membership Application", "Personnel Action Form", "Call Report",
+              "Biographical Sketch")  # fmt: skip
+CHECKS = ("Addition", "Deletion", "Emergency", "Urgent", "Routine", "Approved", "Rejected", "Yes", "No", "New",
+    "Renewal", "Cash", "Check",
+          "Credit card", "Full time", "Part time", "Married", "Single", "Male", "Female", "Domestic",
+          "Export")  # fmt: skip
 
 
 def hand_of(sheet: Sheet, size: int) -> Style:
@@ -110,9 +92,20 @@ def form(sheet: Sheet) -> None:
     size = rng.choice((10, 11, 12, 12, 13, 14, 16))
     style, hand = sheet.style(size, bold=sheet.chance(0.4)), hand_of(sheet, size)
     if sheet.chance(0.6):
-        y = set_title(sheet, topic.companies[0], (x0, y, x1, bottom), Style(sheet.head, round(size * 1.5), case="upper"), "center")
+        y = set_title(
+            sheet, topic.companies[0], (x0, y, x1, bottom), Style(sheet.head, round(size * 1.5), case="upper"), "center"
+        )
     name = rng.choice(FORM_NAMES) if sheet.chance(0.7) else topic.title() + " Form"
-    y = set_title(sheet, name, (x0, y, x1, bottom), Style(sheet.head, round(size * 1.3), case=rng.choice(("", "upper"))), "center") + size
+    y = (
+        set_title(
+            sheet,
+            name,
+            (x0, y, x1, bottom),
+            Style(sheet.head, round(size * 1.3), case=rng.choice(("", "upper"))),
+            "center",
+        )
+        + size
+    )
     if sheet.chance(0.4):
         # A small print number in the corner.
         canvas.start_block()
@@ -181,16 +174,38 @@ def receipt(sheet: Sheet) -> None:
     for line in (*e.address(rng), "Tel. " + e.phone(rng)):
         _, y = set_lines(sheet, line, (x0, y, x1, bottom), style, "address", "center")
     y += size
-    for label, value in (("Invoice No.", e.identifier(rng)), ("Date", e.date(rng)), ("Customer", topic.people[0]), ("Terms", f"Net {rng.choice((10, 30, 60))} days")):
+    for label, value in (
+        ("Invoice No.", e.identifier(rng)),
+        ("Date", e.date(rng)),
+        ("Customer", topic.people[0]),
+        ("Terms", f"Net {rng.choice((10, 30, 60))} days"),
+    ):
         if sheet.chance(0.75):
             canvas.start_block()
             y += size * 1.4
-            canvas.content.fields.append(Field(canvas.text(x0, y, label + ":", style, "label"),
-                                               canvas.text(x0 + size * 9, y, value, hand_of(sheet, size), "value")))
+            canvas.content.fields.append(
+                Field(
+                    canvas.text(x0, y, label + ":", style, "label"),
+                    canvas.text(x0 + size * 9, y, value, hand_of(sheet, size), "value"),
+                )
+            )
     y = items(sheet, (x0, y + size, x1, bottom - 4 * size), style)
     if sheet.chance(0.6):
-        set_lines(sheet, rng.choice(("Thank you for your business", "All bills due when rendered", "Please remit payment within 30 days",
-                                     "We hope your visit was pleasant")), (x0, y + size, x1, bottom), style, "note", "center")
+        set_lines(
+            sheet,
+            rng.choice(
+                (
+                    "Thank you for your business",
+                    "All bills due when rendered",
+                    "Please remit payment within 30 days",
+                    "We hope your visit was pleasant",
+                )
+            ),
+            (x0, y + size, x1, bottom),
+            style,
+            "note",
+            "center",
+        )
     finish(sheet, style)
 
 
@@ -205,8 +220,18 @@ def items(sheet: Sheet, box: Box, style: Style) -> float:
     def row(texts: tuple[str, ...], role: str, bold: bool = False) -> tuple[Span, ...]:
         canvas.start_block()
         face = replace(style, face=sheet.bold) if bold else style
-        return tuple(canvas.text(lefts[i], y + style.size, t, face, "label" if i == 0 and role == "cell" else role,
-                                 "right" if i else "left", lefts[i + 1] - lefts[i] - 4) for i, t in enumerate(texts))
+        return tuple(
+            canvas.text(
+                lefts[i],
+                y + style.size,
+                t,
+                face,
+                "label" if i == 0 and role == "cell" else role,
+                "right" if i else "left",
+                lefts[i + 1] - lefts[i] - 4,
+            )
+            for i, t in enumerate(texts)
+        )
 
     header = row(heads, "header", True)
     y += pitch
@@ -241,8 +266,19 @@ def listing(sheet: Sheet) -> None:
     x0, y, x1, bottom = margins(sheet)
     size = sheet.base_size()
     style = sheet.style(size)
-    heading = rng.choice(("Table of Contents", "List of Members", "Agenda", "Directory", "Programme", "Distribution List", topic.title()))
-    y = set_title(sheet, heading, (x0, y, x1, bottom), Style(sheet.head, round(size * 1.6), underline=sheet.chance(0.2)), "center") + size
+    heading = rng.choice(
+        ("Table of Contents", "List of Members", "Agenda", "Directory", "Programme", "Distribution List", topic.title())
+    )
+    y = (
+        set_title(
+            sheet,
+            heading,
+            (x0, y, x1, bottom),
+            Style(sheet.head, round(size * 1.6), underline=sheet.chance(0.2)),
+            "center",
+        )
+        + size
+    )
     kind = rng.choice(("contents", "people", "agenda"))
     pitch = size * rng.uniform(1.5, 2.4)
     hour = rng.randint(7, 10) * 60
@@ -252,7 +288,11 @@ def listing(sheet: Sheet) -> None:
         hour += rng.choice((15, 30, 45, 60))
         left = topic.title() if kind != "people" else e.person(rng)
         words = left.split()[:7]
-        right = {"contents": str(rng.randint(1, 300)), "people": rng.choice(JOB), "agenda": f"{hour // 60}:{hour % 60:02d}"}[kind]
+        right = {
+            "contents": str(rng.randint(1, 300)),
+            "people": rng.choice(JOB),
+            "agenda": f"{hour // 60}:{hour % 60:02d}",
+        }[kind]
         if kind == "agenda":
             value = canvas.text(x0, baseline, right, style, "value")
             label = canvas.text(x0 + 6 * size, baseline, " ".join(words), style, "label")
@@ -260,7 +300,12 @@ def listing(sheet: Sheet) -> None:
             label = canvas.text(x0, baseline, " ".join(words), style, "label")
             value = canvas.text(x0, baseline, right, style, "value", "right", x1 - x0)
             if kind == "contents":
-                canvas.dotted(x0 + canvas.measure(" ".join(words), style) + 8, x1 - canvas.measure(right, style) - 8, baseline, step=6)
+                canvas.dotted(
+                    x0 + canvas.measure(" ".join(words), style) + 8,
+                    x1 - canvas.measure(right, style) - 8,
+                    baseline,
+                    step=6,
+                )
         if label and value:
             canvas.content.fields.append(Field(label, value))
         y += pitch

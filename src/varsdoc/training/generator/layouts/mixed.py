@@ -20,7 +20,12 @@ def mixed(sheet: Sheet) -> None:
         canvas = sheet.open_scan()
         sheet.palette = PALETTES[7] if sheet.chance(0.6) else sheet.palette
     else:
-        canvas = sheet.open(rng.randint(740, 800), rng.randint(960, 1010), grey=False, paper=rng.choice(((255, 255, 255), (252, 250, 244))))
+        canvas = sheet.open(
+            rng.randint(740, 800),
+            rng.randint(960, 1010),
+            grey=False,
+            paper=rng.choice(((255, 255, 255), (252, 250, 244))),
+        )
     x0, y, x1, bottom = margins(sheet)
     size = rng.choice((10, 11, 12, 13, 14))
     style = sheet.style(size)

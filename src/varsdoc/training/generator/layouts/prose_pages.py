@@ -25,18 +25,36 @@ def running(sheet: Sheet) -> None:
     if sheet.chance(0.4):
         head = sheet.topic.title()
         align = rng.choice(("left", "center", "right"))
-        set_title(sheet, head, (box[0], box[1] - 2.2 * style.size, box[2], box[1]), replace(style, case="upper"), align, "header")
+        set_title(
+            sheet,
+            head,
+            (box[0], box[1] - 2.2 * style.size, box[2], box[1]),
+            replace(style, case="upper"),
+            align,
+            "header",
+        )
     y = box[1]
     if sheet.chance(0.5):
         title = Style(sheet.head, round(style.size * rng.uniform(1.3, 2.2)), case=rng.choice(("", "", "upper")))
-        y = set_title(sheet, sheet.topic.title(), (box[0], y, box[2], box[3]), title, rng.choice(("left", "center"))) + style.size
+        y = (
+            set_title(sheet, sheet.topic.title(), (box[0], y, box[2], box[3]), title, rng.choice(("left", "center")))
+            + style.size
+        )
     heads = Style(sheet.head, round(style.size * rng.uniform(1.0, 1.3)), underline=sheet.chance(0.2))
     align = rng.choice(("justify", "left"))
     leading = rng.choice((1.15, 1.3, 1.3, 1.5, 2.0))
     bottom = box[3] if sheet.chance(0.7) else y + (box[3] - y) * rng.uniform(0.3, 1)
     columns = 1 if sheet.canvas.width < sheet.canvas.height or sheet.chance(0.4) else 2
-    set_columns(sheet, (box[0], y, box[2], bottom), columns, style, align=align, leading=leading, headings=heads,
-                indent=rng.choice((0, 0, 2)) * style.size)
+    set_columns(
+        sheet,
+        (box[0], y, box[2], bottom),
+        columns,
+        style,
+        align=align,
+        leading=leading,
+        headings=heads,
+        indent=rng.choice((0, 0, 2)) * style.size,
+    )
     finish(sheet, style)
 
 
@@ -50,26 +68,50 @@ def paper(sheet: Sheet) -> None:
     if sheet.chance(0.7):
         title = Style(sheet.head, round(size * rng.uniform(1.7, 2.6)))
         y = set_title(sheet, topic.title(), (x0, y, x1, bottom), title, "center") + size
-        authors, y = set_lines(sheet, ", ".join(topic.people), (x0, y, x1, bottom), sheet.style(size * 1.1), "author", "center")
+        authors, y = set_lines(
+            sheet, ", ".join(topic.people), (x0, y, x1, bottom), sheet.style(size * 1.1), "author", "center"
+        )
         if authors:
             canvas.content.fields.append(Field(Span("authors"), authors))
-        _, y = set_lines(sheet, topic.companies[0], (x0, y, x1, bottom), sheet.style(size, italic=True), "author", "center")
+        _, y = set_lines(
+            sheet, topic.companies[0], (x0, y, x1, bottom), sheet.style(size, italic=True), "author", "center"
+        )
         y += size
         if sheet.chance(0.7):
             inset = (x1 - x0) * 0.08
             canvas.start_block()
             canvas.text(x0, y + size, "Abstract", sheet.style(size, bold=True), "header", "center", x1 - x0)
-            y = set_paragraph(sheet, topic.paragraph(rng.randint(3, 6)), (x0 + inset, y + 1.4 * size, x1 - inset, bottom), style) + size
+            y = (
+                set_paragraph(
+                    sheet, topic.paragraph(rng.randint(3, 6)), (x0 + inset, y + 1.4 * size, x1 - inset, bottom), style
+                )
+                + size
+            )
     columns = rng.choice((2, 2, 2, 3))
     gap = rng.randint(14, 30)
     width = (x1 - x0 - gap * (columns - 1)) / columns
     if sheet.chance(0.4):
         # A table or figure spans the foot of the page.
         top = bottom - rng.uniform(0.16, 0.3) * canvas.height
-        draw_table(sheet, (x0, top, x1 if sheet.chance(0.5) else x0 + width, bottom), sheet.style(max(9, size - 1)), caption=True)
+        draw_table(
+            sheet,
+            (x0, top, x1 if sheet.chance(0.5) else x0 + width, bottom),
+            sheet.style(max(9, size - 1)),
+            caption=True,
+        )
         bottom = top - size
     heads = Style(sheet.head, round(size * rng.uniform(1.05, 1.3)))
-    set_columns(sheet, (x0, y, x1, bottom), columns, style, gap, leading=rng.uniform(1.15, 1.3), headings=heads, spread=0.3, indent=size)
+    set_columns(
+        sheet,
+        (x0, y, x1, bottom),
+        columns,
+        style,
+        gap,
+        leading=rng.uniform(1.15, 1.3),
+        headings=heads,
+        spread=0.3,
+        indent=size,
+    )
     if sheet.chance(0.3) and columns == 2:
         middle = (x0 + x1) / 2
         canvas.rule(middle, y, middle, bottom, (120, 120, 120))
@@ -88,7 +130,9 @@ def report(sheet: Sheet) -> None:
         colour = sheet.dark()
         height = title.size * 2
         canvas.rect((x0 - 12, y, x1 + 12, y + height), fill=colour)
-        set_title(sheet, topic.title(), (x0, y + title.size * 0.4, x1, y + height), replace(title, colour=(255, 255, 255)))
+        set_title(
+            sheet, topic.title(), (x0, y + title.size * 0.4, x1, y + height), replace(title, colour=(255, 255, 255))
+        )
         y += height + size
     else:
         y = set_title(sheet, topic.title(), (x0, y, x1, bottom), title, rng.choice(("left", "center"))) + size
@@ -106,7 +150,9 @@ def report(sheet: Sheet) -> None:
         elif kind < 0.6 and bottom - y > 10 * size:
             y = draw_table(sheet, (x0, y, x1, min(bottom, y + 14 * size)), style) + size
         else:
-            y = set_paragraph(sheet, topic.paragraph(rng.randint(2, 7)), (x0, y, x1, bottom), style, rng.choice(("left", "justify")))
+            y = set_paragraph(
+                sheet, topic.paragraph(rng.randint(2, 7)), (x0, y, x1, bottom), style, rng.choice(("left", "justify"))
+            )
         y += size * 0.8
     finish(sheet, style)
 
@@ -139,8 +185,16 @@ def bullets(sheet: Sheet, box: Box, style: Style, count: int, role: str = "item"
             canvas.rule(x0, middle, x0 + style.size * 0.5, middle, style.colour, max(1, style.size // 12))
         else:
             canvas.start_block()
-            canvas.text(x0, y + style.setter.ascent, f"{place + 1}." if mark == "number" else f"({chr(97 + place % 26)})", style, "label")
-        item, y = set_lines(sheet, text[:1].upper() + text[1:], (x0 + style.size * 2, y, x1, bottom), style, role, leading=leading)
+            canvas.text(
+                x0,
+                y + style.setter.ascent,
+                f"{place + 1}." if mark == "number" else f"({chr(97 + place % 26)})",
+                style,
+                "label",
+            )
+        item, y = set_lines(
+            sheet, text[:1].upper() + text[1:], (x0 + style.size * 2, y, x1, bottom), style, role, leading=leading
+        )
         if item:
             canvas.content.items.append(item)
         y += style.size * rng.uniform(0.1, 0.5)
@@ -159,7 +213,14 @@ def letter(sheet: Sheet) -> None:
         if sheet.chance(0.4):
             logo(sheet, x0 - 30, y - 10, 28)
         y = set_title(sheet, house, (x0, y, x1, bottom), top, align)
-        _, y = set_lines(sheet, " ".join(e.address(rng)) + "   " + e.phone(rng), (x0, y, x1, bottom), sheet.style(11), "address", align)
+        _, y = set_lines(
+            sheet,
+            " ".join(e.address(rng)) + "   " + e.phone(rng),
+            (x0, y, x1, bottom),
+            sheet.style(11),
+            "address",
+            align,
+        )
         y += 20
     if sheet.chance(0.75):
         sheet.typed()
@@ -167,13 +228,26 @@ def letter(sheet: Sheet) -> None:
     memo = sheet.chance(0.45)
     y = memo_head(sheet, (x0, y, x1, bottom), style) if memo else address_head(sheet, (x0, y, x1, bottom), style)
     for _ in range(rng.randint(2, 5)):
-        y = set_paragraph(sheet, topic.paragraph(rng.randint(2, 5)), (x0, y, x1, bottom), style, "left",
-                          rng.choice((0, 0, 4)) * style.size, rng.choice((1.2, 1.3)))
+        y = set_paragraph(
+            sheet,
+            topic.paragraph(rng.randint(2, 5)),
+            (x0, y, x1, bottom),
+            style,
+            "left",
+            rng.choice((0, 0, 4)) * style.size,
+            rng.choice((1.2, 1.3)),
+        )
         y += style.size
     if y + 6 * style.size < bottom:
         canvas.start_block()
         left = x0 + rng.choice((0, 0.5)) * (x1 - x0)
-        canvas.text(left, y + style.size, rng.choice(("Sincerely,", "Very truly yours,", "Yours faithfully,", "Best regards,")), style, "body")
+        canvas.text(
+            left,
+            y + style.size,
+            rng.choice(("Sincerely,", "Very truly yours,", "Yours faithfully,", "Best regards,")),
+            style,
+            "body",
+        )
         scribble(sheet, left, y + 3.2 * style.size, 120)
         signed = canvas.text(left, y + 5 * style.size, topic.people[0], style, "value")
         post = canvas.text(left, y + 6.2 * style.size, rng.choice(JOB), style, "label")
@@ -192,7 +266,10 @@ def address_head(sheet: Sheet, box: Box, style: Style) -> float:
     street, town = e.address(rng)
     y += 2.5 * step
     canvas.start_block()
-    lines = [canvas.text(x0, y + step * i, t, style, "address") for i, t in enumerate((topic.people[1], topic.companies[1], street, town), 1)]
+    lines = [
+        canvas.text(x0, y + step * i, t, style, "address")
+        for i, t in enumerate((topic.people[1], topic.companies[1], street, town), 1)
+    ]
     canvas.content.fields.append(Field(Span("letter addressed to"), lines[0]))
     canvas.content.fields.append(Field(Span("address of the recipient"), lines[2]))
     y += 6 * step
@@ -204,9 +281,17 @@ def address_head(sheet: Sheet, box: Box, style: Style) -> float:
 def memo_head(sheet: Sheet, box: Box, style: Style) -> float:
     canvas, rng, topic = sheet.canvas, sheet.rng, sheet.topic
     x0, y, x1, bottom = box
-    kind = rng.choice(("MEMORANDUM", "Inter-Office Correspondence", "Memorandum", "INTEROFFICE MEMO", "FAX TRANSMITTAL"))
+    kind = rng.choice(
+        ("MEMORANDUM", "Inter-Office Correspondence", "Memorandum", "INTEROFFICE MEMO", "FAX TRANSMITTAL")
+    )
     y = set_title(sheet, kind, (x0, y, x1, bottom), style.sized(1.3), rng.choice(("left", "center"))) + style.size
-    values = {"TO": topic.people[1], "FROM": topic.people[0], "DATE": e.date(rng), "SUBJECT": topic.title(), "CC": topic.people[2]}
+    values = {
+        "TO": topic.people[1],
+        "FROM": topic.people[0],
+        "DATE": e.date(rng),
+        "SUBJECT": topic.title(),
+        "CC": topic.people[2],
+    }
     for label, value in values.items():
         if label == "CC" and sheet.chance(0.5):
             continue

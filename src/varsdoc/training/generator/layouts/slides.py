@@ -13,7 +13,16 @@ from .furniture import logo
 from .prose_pages import bullets
 from .tables import draw_table
 
-GROUNDS: tuple[Colour, ...] = ((255, 255, 255), (255, 255, 255), (248, 246, 238), (20, 40, 80), (30, 30, 30), (0, 70, 90), (238, 243, 250), (120, 20, 30))
+GROUNDS: tuple[Colour, ...] = (
+    (255, 255, 255),
+    (255, 255, 255),
+    (248, 246, 238),
+    (20, 40, 80),
+    (30, 30, 30),
+    (0, 70, 90),
+    (238, 243, 250),
+    (120, 20, 30),
+)
 
 
 def slide(sheet: Sheet) -> None:
@@ -28,14 +37,32 @@ def slide(sheet: Sheet) -> None:
     head = Style(sheet.head, rng.randint(28, 46), ink if sheet.chance(0.5) else accent)
     if sheet.chance(0.15):
         y = set_title(sheet, topic.title(), (width * 0.1, height * 0.3, width * 0.9, height), head, "center")
-        _, y = set_lines(sheet, topic.people[0], (60, y + 20, width - 60, height), Style(sheet.body, size, ink), "author", "center")
-        set_lines(sheet, f"{topic.companies[0]}, {e.date(rng)}", (60, y + 10, width - 60, height), Style(sheet.body, size - 3, ink), "author", "center")
+        _, y = set_lines(
+            sheet, topic.people[0], (60, y + 20, width - 60, height), Style(sheet.body, size, ink), "author", "center"
+        )
+        set_lines(
+            sheet,
+            f"{topic.companies[0]}, {e.date(rng)}",
+            (60, y + 10, width - 60, height),
+            Style(sheet.body, size - 3, ink),
+            "author",
+            "center",
+        )
         return
     if sheet.chance(0.3):
         bar = sheet.dark()
         canvas.rect((0, 0, width, head.size * 1.9), fill=bar)
         head = replace(head, colour=(255, 255, 255))
-    y = set_title(sheet, topic.title(), (40, head.size * 0.35, width - 40, height * 0.4), head, rng.choice(("left", "left", "center"))) + size
+    y = (
+        set_title(
+            sheet,
+            topic.title(),
+            (40, head.size * 0.35, width - 40, height * 0.4),
+            head,
+            rng.choice(("left", "left", "center")),
+        )
+        + size
+    )
     style = Style(sheet.body, size, ink)
     bottom = height - 44
     kind = rng.random()

@@ -58,7 +58,9 @@ def make_grid(sheet: Sheet, columns: int, rows: int) -> Grid:
         numeric[place] = False
         for row in cells:
             row[place] = make(rng)
-    corner = rng.choice(("", "", "Item", "Description", "Group", "Particulars", "Type", "Category", topic.nouns[0].title()))
+    corner = rng.choice(
+        ("", "", "Item", "Description", "Group", "Particulars", "Type", "Category", topic.nouns[0].title())
+    )
     return Grid([corner, *header], [[name, *row] for name, row in zip(names, cells, strict=True)], [False, *numeric])
 
 
@@ -79,7 +81,9 @@ def widths(sheet: Sheet, grid: Grid, style: Style, room: float) -> list[float]:
     """Column widths: what the cells need, shrunk or spread to the room."""
     measure = sheet.canvas.measure
     need = [max(measure(row[i], style) for row in grid.rows) + style.size for i in range(len(grid.header))]
-    need = [max(n, min(measure(h, style), 5.5 * style.size) + style.size) for n, h in zip(need, grid.header, strict=True)]
+    need = [
+        max(n, min(measure(h, style), 5.5 * style.size) + style.size) for n, h in zip(need, grid.header, strict=True)
+    ]
     need[0] = min(need[0], room * 0.45)
     spare = room - sum(need)
     if spare < 0:
@@ -88,15 +92,23 @@ def widths(sheet: Sheet, grid: Grid, style: Style, room: float) -> list[float]:
     return [n + spread for n in need]
 
 
-def draw_table(sheet: Sheet, box: Box, style: Style, caption: bool = False, look: str = "", plan: tuple[int, int] | None = None) -> float:
+def draw_table(
+    sheet: Sheet, box: Box, style: Style, caption: bool = False, look: str = "", plan: tuple[int, int] | None = None
+) -> float:
     """A table as large as the box allows (or of `plan` columns and rows); the y below it."""
     rng, canvas = sheet.rng, sheet.canvas
     x0, y, x1, y1 = box
     pitch = style.size * rng.uniform(1.35, 2.0)
     titled = Span("")
     if caption or sheet.chance(0.5):
-        label = f"{rng.choice(('Table', 'TABLE', 'Exhibit'))} {rng.randint(1, 19)}. " if caption or sheet.chance(0.4) else ""
-        head = replace(style, face=sheet.bold if sheet.chance(0.6) else style.face, case="upper" if sheet.chance(0.2) else "")
+        label = (
+            f"{rng.choice(('Table', 'TABLE', 'Exhibit'))} {rng.randint(1, 19)}. "
+            if caption or sheet.chance(0.4)
+            else ""
+        )
+        head = replace(
+            style, face=sheet.bold if sheet.chance(0.6) else style.face, case="upper" if sheet.chance(0.2) else ""
+        )
         text = label + sheet.topic.title()
         if label:
             titled, y = set_lines(sheet, text, (x0, y, x1, y1), head, "caption", rng.choice(("left", "center")))
@@ -120,7 +132,9 @@ def draw_table(sheet: Sheet, box: Box, style: Style, caption: bool = False, look
     return y
 
 
-def print_grid(sheet: Sheet, grid: Grid, box: Box, style: Style, pitch: float, look: str) -> tuple[float, list[Span], list[tuple[Span, ...]]]:
+def print_grid(
+    sheet: Sheet, grid: Grid, box: Box, style: Style, pitch: float, look: str
+) -> tuple[float, list[Span], list[tuple[Span, ...]]]:
     canvas, rng = sheet.canvas, sheet.rng
     x0, y, x1, y1 = box
     cols = widths(sheet, grid, style, x1 - x0)
@@ -140,8 +154,12 @@ def print_grid(sheet: Sheet, grid: Grid, box: Box, style: Style, pitch: float, l
     for left, width, lines, numeric in zip(lefts, cols, wrapped, grid.numeric, strict=False):
         canvas.start_block()
         side = align if numeric else "left"
-        header.append(join(canvas.text(left + 3, y + (i + 1) * style.size * 1.2, " ".join(words), bold, "header", side, width - 8)
-                           for i, words in enumerate(lines)))
+        header.append(
+            join(
+                canvas.text(left + 3, y + (i + 1) * style.size * 1.2, " ".join(words), bold, "header", side, width - 8)
+                for i, words in enumerate(lines)
+            )
+        )
     y += tall
     head_y, body, edges = y, [], [y]
     baseline = pitch - (pitch - style.size) / 2 - style.setter.descent * 0.6
@@ -154,8 +172,21 @@ def print_grid(sheet: Sheet, grid: Grid, box: Box, style: Style, pitch: float, l
         total = row[0].lower().endswith(("total", "average"))
         if total:
             canvas.rule(lefts[1], y, lefts[-1], y)
-        body.append(tuple(cell(sheet, text, lefts[i] + 3, y + baseline, cols[i] - 8, bold if total and not inverse else style,
-                               align if grid.numeric[i] else "left", "header" if i == 0 else "cell") for i, text in enumerate(row)))
+        body.append(
+            tuple(
+                cell(
+                    sheet,
+                    text,
+                    lefts[i] + 3,
+                    y + baseline,
+                    cols[i] - 8,
+                    bold if total and not inverse else style,
+                    align if grid.numeric[i] else "left",
+                    "header" if i == 0 else "cell",
+                )
+                for i, text in enumerate(row)
+            )
+        )
         if look == "dotted" and body[-1][0]:
             canvas.dotted(lefts[0] + 6 + canvas.measure(row[0], style), lefts[1], y + baseline)
         y += pitch
@@ -198,7 +229,9 @@ def table_page(sheet: Sheet) -> None:
     x0, y, x1, bottom = margins(sheet)
     style = sheet.style(rng.choice((9, 10, 11, 12, 12, 13, 14, 16)))
     if sheet.chance(0.6):
-        y = set_title(sheet, sheet.topic.title(), (x0, y, x1, bottom), Style(sheet.head, round(style.size * 1.5)), "center")
+        y = set_title(
+            sheet, sheet.topic.title(), (x0, y, x1, bottom), Style(sheet.head, round(style.size * 1.5)), "center"
+        )
         if sheet.chance(0.4):
             _, y = set_lines(sheet, e.date(rng), (x0, y + 4, x1, bottom), style, "label", "center")
         y += style.size
