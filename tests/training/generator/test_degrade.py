@@ -58,8 +58,10 @@ def test_boxes_follow_the_ink(page, wear, grey):
             # The box is tight: ink comes near all four sides (a skewed box has empty corners, not empty sides).
             rows, columns = np.flatnonzero(patch.any(1)), np.flatnonzero(patch.any(0))
             slack = 3 + 0.08 * max(patch.shape)
-            assert rows[0] <= slack and columns[0] <= slack
-            assert patch.shape[0] - 1 - rows[-1] <= slack and patch.shape[1] - 1 - columns[-1] <= slack
+            assert rows[0] <= slack
+            assert columns[0] <= slack
+            assert patch.shape[0] - 1 - rows[-1] <= slack
+            assert patch.shape[1] - 1 - columns[-1] <= slack
             covered[max(0, y0 - 2) : y1 + 3, max(0, x0 - 2) : x1 + 3] = True
         assert (dark & ~covered).sum() <= 2
 
@@ -68,7 +70,8 @@ def test_boxes_follow_the_ink(page, wear, grey):
 def test_pixel_wear_keeps_boxes_and_contrast(page, wear):
     array, words = degrade(page.image, page.words, wear, random.Random(2))
     assert words == page.words
-    assert array.shape == (640, 500) and array.dtype == np.uint8
+    assert array.shape == (640, 500)
+    assert array.dtype == np.uint8
     assert not np.array_equal(array, np.asarray(page.image))
     for word in words:
         x0, y0, x1, y1 = map(int, word.box)
@@ -86,11 +89,14 @@ def test_inversion_and_edges(page):
 def test_fax_is_one_bit_and_never_all_black():
     grey = Image.new("L", (200, 200), 120)
     array, _ = degrade(grey, [], Wear(fax=180), random.Random(0))
-    assert set(np.unique(array)) <= {0, 255} and array.mean() > 200
+    assert set(np.unique(array)) <= {0, 255}
+    assert array.mean() > 200
 
 
 def test_clean_pages_stay_among_the_worn():
     rng = random.Random(0)
     drawn = [draw_wear(rng, scan=True) for _ in range(400)]
     assert 0.08 < sum(wear == Wear() for wear in drawn) / 400 < 0.3
-    assert any(wear.fax for wear in drawn) and any(wear.skew for wear in drawn) and any(wear.jpeg for wear in drawn)
+    assert any(wear.fax for wear in drawn)
+    assert any(wear.skew for wear in drawn)
+    assert any(wear.jpeg for wear in drawn)

@@ -43,8 +43,11 @@ def test_families_stay_on_one_side_of_the_split():
 def test_the_book_finds_siblings_and_never_runs_empty():
     regular, bold = face("Serif-Regular"), face("Serif-Bold")
     book = FontBook([regular, bold])
-    assert book.sibling(regular, bold=True) == bold and book.sibling(regular, italic=True) == regular
-    assert book.mono and book.script and book.heads
+    assert book.sibling(regular, bold=True) == bold
+    assert book.sibling(regular, italic=True) == regular
+    assert book.mono
+    assert book.script
+    assert book.heads
     with pytest.raises(ValueError, match="at least one face"):
         FontBook([])
 
@@ -68,7 +71,8 @@ def test_a_word_is_where_its_box_says_and_looks_like_itself():
 def test_turned_words_lie_in_their_boxes(angle):
     canvas = Canvas(400, 400)
     span = canvas.turned(200, 200, "Share of respondents", Style(FACE, 18), "axis", angle)
-    assert span and len(span.words) == 3
+    assert span
+    assert len(span.words) == 3
     outside = np.asarray(canvas.image).copy()
     centres = []
     for word in canvas.words:
@@ -89,7 +93,10 @@ def test_what_does_not_fit_or_would_cover_is_not_printed():
     again = canvas.text(7, 41, "Income", style, "body")
     off = canvas.text(80, 20, "Income", style, "body")
     stamp = canvas.text(7, 41, "PAID", style, "stamp", force=True)
-    assert first and not again and not off and stamp
+    assert first
+    assert not again
+    assert not off
+    assert stamp
     assert len(canvas.words) == 2
 
 
@@ -98,7 +105,8 @@ def test_statements_answer_their_question():
     for _ in range(60):
         sentence = topic.statement()
         ((question, slots, (start, stop)),) = sentence.facts
-        assert question.endswith("?") and question.count("{") == len(slots)
+        assert question.endswith("?")
+        assert question.count("{") == len(slots)
         assert 0 <= start < stop <= len(sentence.tokens)
 
 

@@ -21,7 +21,8 @@ def write_pdf(path, lines, box=(0, 0, 612, 792)):
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        f"<< /Type /Page /Parent 2 0 R /MediaBox [{' '.join(map(str, box))}] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>".encode(),
+        f"<< /Type /Page /Parent 2 0 R /MediaBox [{' '.join(map(str, box))}] /Contents 4 0 R ".encode()
+        + b"/Resources << /Font << /F1 5 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%sendstream" % (len(stream), stream),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]

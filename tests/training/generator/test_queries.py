@@ -26,10 +26,12 @@ def test_every_page_is_asked_in_several_ways(samples):
 def test_evidence_answer_and_links_exist_on_the_page(samples):
     for sample in samples:
         for query in sample.queries:
-            assert query.evidence and set(query.answer) <= set(query.evidence)
+            assert query.evidence
+            assert set(query.answer) <= set(query.evidence)
             assert all(0 <= i < len(sample.words) for i in query.evidence)
             for start, end, word in query.links:
-                assert 0 <= start < end <= len(query.text) and word in query.evidence
+                assert 0 <= start < end <= len(query.text)
+                assert word in query.evidence
                 assert not query.text[start:end].isspace()
 
 
@@ -41,7 +43,8 @@ def test_links_name_the_word_they_point_at(samples):
                 right += query.text[start:end].strip(TRIM).lower() == sample.words[word].text.strip(TRIM).lower()
                 total += 1
     # The rest are typos, synonyms and inflections.
-    assert total > 500 and 0.85 < right / total < 0.995
+    assert total > 500
+    assert 0.85 < right / total < 0.995
 
 
 def test_queries_of_a_page_differ(samples):
@@ -86,9 +89,12 @@ def test_composed_links_cut_the_query_text():
         assert [word for _, _, word in query.links] == [3, 7, 8]
         assert query.evidence[0] == 9
         assert "?" not in query.text[query.links[-1][0] : query.links[-1][1]]
-    assert tokens_of(Span("only named")) and tokens_of(Span("only named"))[0].word is None
-    assert typo("department", rng) != "department" and typo("cat", rng) == "cat"
-    assert inflect("studies", rng) == "studie" and inflect("Geneva", rng) == "Geneva"
+    assert tokens_of(Span("only named"))
+    assert tokens_of(Span("only named"))[0].word is None
+    assert typo("department", rng) != "department"
+    assert typo("cat", rng) == "cat"
+    assert inflect("studies", rng) == "studie"
+    assert inflect("Geneva", rng) == "Geneva"
 
 
 def test_rewording_changes_some_words_but_never_their_links():

@@ -29,7 +29,7 @@ def test_a_page_depends_on_seed_and_index_only():
     backwards = {i: stream[i] for i in (5, 2, 0)}
     assert all(same(stream[i], page) for i, page in backwards.items())
     assert not same(stream[0], stream[2])
-    assert not np.array_equal(stream[0].image[:50, :50].shape, ()) and not same(PageStream(seed=4)[0], stream[0])
+    assert not same(PageStream(seed=4)[0], stream[0])
 
 
 def test_other_processes_make_the_same_pages():
@@ -56,7 +56,8 @@ def test_every_layout_stands_any_size(layout, size):
         assert sample.image.dtype == np.uint8
         for word in sample.words:
             x0, y0, x1, y1 = word.box
-            assert 0 <= x0 < x1 <= size[0] and 0 <= y0 < y1 <= size[1]
+            assert 0 <= x0 < x1 <= size[0]
+            assert 0 <= y0 < y1 <= size[1]
 
 
 @pytest.mark.parametrize("layout", EVERY)
@@ -69,7 +70,8 @@ def test_every_box_of_a_clean_page_holds_ink(layout):
         for word in sample.words:
             x0, y0, x1, y1 = map(int, word.box)
             patch = grey[y0:y1, x0:x1]
-            assert patch.size and (np.ptp(patch) > 40 or patch.size < 40), (layout, index, word)
+            # A dot or a dash may be thinner than a pixel: it is only asked to be there.
+            assert np.ptp(patch) > (40 if patch.size >= 40 else 0), (layout, index, word)
 
 
 @pytest.mark.parametrize("layout", EVERY)
@@ -95,7 +97,10 @@ def test_worn_pages_keep_their_words_inside(layout):
         height, width = sample.image.shape[:2]
         for word in sample.words:
             x0, y0, x1, y1 = word.box
-            assert x0 > -1 and y0 > -1 and x1 < width + 1 and y1 < height + 1
+            assert x0 > -1
+            assert y0 > -1
+            assert x1 < width + 1
+            assert y1 < height + 1
 
 
 def test_charts_are_coloured_and_scans_are_grey():

@@ -60,13 +60,29 @@ def draw_wear(rng: random.Random, scan: bool) -> Wear:
             skew=some(0.05, 0.2, 2),
             invert=rng.random() < 0.02,
         )
-    fax = int(some(0.2, 110, 190))
+    # Thresholding, fading and lost resolution each cost strokes: together they would leave nothing to read.
+    fax = int(some(0.2, 165, 225))
+    coarse = some(0.25, 0.55, 0.95, 1.0)
+    fade = 0.0 if fax or coarse < 0.75 else some(0.25, 0.2, 0.65)
+    weak = 0.5 if fade or coarse < 0.75 else 1.0
     return Wear(
-        skew=some(0.45, 0.3, 3.0), lean=some(0.1, 0.005, 0.04), edge=int(some(0.35, 0, 90, -1)), scale=some(0.2,
-        0.75, 1.1, 1.0), coarse=some(0.25, 0.55, 0.95, 1.0), fade=some(0.25, 0.2, 0.7), light=some(0.3, 0.1, 0.45),
-        blur=some(0.3, 0.3, 1.1), noise=some(0.5, 2, 22), specks=int(some(0.25, 20, 900)), marks=int(some(0.3, 1,
-        6)), fax=fax, jpeg=int(some(0.5, 20, 90)), contrast=1.0 if fax else some(0.3, 0.6, 1.3, 1.0), paper=255 if
-        fax else int(some(0.5, 190, 250, 255)), invert=rng.random() < 0.01, )  # fmt: skip
+        skew=some(0.45, 0.3, 3.0),
+        lean=some(0.1, 0.005, 0.04),
+        edge=int(some(0.35, 0, 90, -1)),
+        scale=some(0.2, 0.75, 1.1, 1.0),
+        coarse=coarse,
+        fade=fade,
+        light=some(0.3, 0.1, 0.45) * weak,
+        blur=some(0.3, 0.3, 1.1) * weak,
+        noise=some(0.5, 2, 22) * weak,
+        specks=int(some(0.25, 20, 900)),
+        marks=int(some(0.3, 1, 6)),
+        fax=fax,
+        jpeg=int(some(0.5, 20, 90)),
+        contrast=1.0 if fax else some(0.3, 0.65, 1.3, 1.0),
+        paper=255 if fax else int(some(0.5, 190, 250, 255)),
+        invert=rng.random() < 0.01,
+    )
 
 
 @lru_cache(maxsize=1)

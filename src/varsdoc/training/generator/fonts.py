@@ -30,11 +30,23 @@ DISPLAY = re.compile(
 
 
 # Families whose files do not share a first word.
-HOUSES = {"cmun": "computer modern", "ptf": "pt serif", "pts": "pt sans", "ptm": "pt mono", "ptn": "pt sans",
+HOUSES = {
+    "cmun": "computer modern",
+    "ptf": "pt serif",
+    "pts": "pt sans",
+    "ptm": "pt mono",
+    "ptn": "pt sans",
     "ptz": "pt serif",
-          "lmroman": "latin modern", "lmsans": "latin modern sans", "lmmono": "latin modern mono", "dkg": "dkg",
-          "ocra": "ocr", "ocrb": "ocr",
-          "linlibertine": "libertine", "linbiolinum": "biolinum", "millimetre": "millimetre"}  # fmt: skip
+    "lmroman": "latin modern",
+    "lmsans": "latin modern sans",
+    "lmmono": "latin modern mono",
+    "dkg": "dkg",
+    "ocra": "ocr",
+    "ocrb": "ocr",
+    "linlibertine": "libertine",
+    "linbiolinum": "biolinum",
+    "millimetre": "millimetre",
+}
 SYMBOLS = re.compile(r"^[ds]050000l|ding|symbol|icon|math", re.IGNORECASE)
 
 

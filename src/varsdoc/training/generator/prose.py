@@ -48,7 +48,8 @@ STATEMENTS = (
 )
 # N noun, P plural, A adjective, V verb, D past, G gerund, R adverb, S subject phrase, T plural subject, C company, L
 # place, Y year, Q %.
-PATTERNS = """
+PATTERNS = (
+    """
 The A S was D by the N .|We D the S and the A N .|P of the S are R D in A P .|This N V the A S of each N .
 G the S can V the N by Q .|In Y , the S D more than the A N .|It is A to V the S before the N is D .
 If the N is A , the S may V .|The S D a A N , and the P were D .|Most T are A , but some P remain A .
@@ -58,14 +59,31 @@ There were A differences between the S and the N .|By Y the N of A P had D .|Und
 As shown above , the S D the N of A P .|Both the S and the N were D R .|However , A P do not V the S .
 G A P requires a A S .|The results suggest that A T V the N .|Each N should be D with the A N of the S .
 Since Y , L has D its A S .|The N , which D the S , is A .|Do not V the N unless the S is A .
-""".strip().replace("\n", "|").split("|")  # fmt: skip
+""".strip()
+    .replace("\n", "|")
+    .split("|")
+)
 TITLES = (
-    "{A} {S}", "The {S} and the {N}", "{S} and {S}", "Report on {A} {S}", "{G} {S}: {N} and {N}", "{S} of {L}",
+    "{A} {S}",
+    "The {S} and the {N}",
+    "{S} and {S}",
+    "Report on {A} {S}",
+    "{G} {S}: {N} and {N}",
+    "{S} of {L}",
     "{A} {N} in {L}",
-    "Effects of {N} on {S}", "{S}: A {A} {N}", "{N} {N} Review", "{Y} {S} Summary", "A {A} Approach to {G} {S}",
+    "Effects of {N} on {S}",
+    "{S}: A {A} {N}",
+    "{N} {N} Review",
+    "{Y} {S} Summary",
+    "A {A} Approach to {G} {S}",
     "{S} Program",
-    "Status of the {S}", "{C}", "Proposal for {A} {S}", "{N} Guidelines", "Why {S} {V}s", "{S} by {N}, {Y}",
-)  # fmt: skip
+    "Status of the {S}",
+    "{C}",
+    "Proposal for {A} {S}",
+    "{N} Guidelines",
+    "Why {S} {V}s",
+    "{S} by {N}, {Y}",
+)
 
 
 @dataclass
@@ -121,13 +139,20 @@ class Topic:
     def _slot(self, letter: str) -> str:
         rng = self.rng
         made = {
-            "p": lambda: rng.choice(self.people), "j": lambda: rng.choice(JOB), "c": lambda: rng.choice(self.companies),
-            "d": lambda: e.date(rng), "m": lambda: e.money(rng), "q": lambda: e.percent(rng),
+            "p": lambda: rng.choice(self.people),
+            "j": lambda: rng.choice(JOB),
+            "c": lambda: rng.choice(self.companies),
+            "d": lambda: e.date(rng),
+            "m": lambda: e.money(rng),
+            "q": lambda: e.percent(rng),
             "l": lambda: rng.choice(self.places),
-            "s": lambda: self.symbol("S"), "n": lambda: self.symbol("P"), "y": lambda: self.symbol("Y"),
+            "s": lambda: self.symbol("S"),
+            "n": lambda: self.symbol("P"),
+            "y": lambda: self.symbol("Y"),
             "i": lambda: e.identifier(rng),
-            "x": lambda: self.measure[0].lower(), "k": lambda: e.quantity(rng, self.measure[1]),
-        }  # fmt: skip
+            "x": lambda: self.measure[0].lower(),
+            "k": lambda: e.quantity(rng, self.measure[1]),
+        }
         return made[letter]()
 
     def statement(self) -> Sentence:

@@ -17,11 +17,66 @@ from .wording import TRIM, Token, compose, fill, tokens_of
 
 Maker = Callable[[Content, Sequence[Word], random.Random], "Query | None"]
 SMALL = frozenset(
-    ["the", "a", "an", "of", "in", "on", "at", "to", "by", "for", "from", "with", "and", "or", "but", "is", "are",
-    "was", "were", "be", "been", "has", "have", "had", "it", "its", "this", "that", "these", "those", "as", "not",
-    "no", "will", "may", "must", "can", "should", "do", "does", "did", "which", "who", "what", "when", "where", "how",
-    "than", "then", "there", "their", "they", "we", "you", "our", "more", "most"]
-)  # fmt: skip
+    [
+        "the",
+        "a",
+        "an",
+        "of",
+        "in",
+        "on",
+        "at",
+        "to",
+        "by",
+        "for",
+        "from",
+        "with",
+        "and",
+        "or",
+        "but",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "has",
+        "have",
+        "had",
+        "it",
+        "its",
+        "this",
+        "that",
+        "these",
+        "those",
+        "as",
+        "not",
+        "no",
+        "will",
+        "may",
+        "must",
+        "can",
+        "should",
+        "do",
+        "does",
+        "did",
+        "which",
+        "who",
+        "what",
+        "when",
+        "where",
+        "how",
+        "than",
+        "then",
+        "there",
+        "their",
+        "they",
+        "we",
+        "you",
+        "our",
+        "more",
+        "most",
+    ]
+)
 
 
 def content_words(words: Sequence[Word], roles: frozenset[str] | None = None) -> list[int]:
@@ -208,11 +263,16 @@ def chart(content: Content, words: Sequence[Word], rng: random.Random) -> Query 
     about: Span | str = found.title if found.title and rng.random() < 0.35 else found.subject
     slots: dict[str, Span | str] = {
         "subject": about if isinstance(about, Span) else rng.choice((about, about.lower())),
-        "category": found.categories[i], "other": found.categories[j],
-        "last": found.categories[places[-1]], "kind": found.category_name, "kinds": plural(found.category_name),
+        "category": found.categories[i],
+        "other": found.categories[j],
+        "last": found.categories[places[-1]],
+        "kind": found.category_name,
+        "kinds": plural(found.category_name),
         "colour": series.colour,
-        "series": series.name, "rival": rival.name, "title": found.title if found.title else found.subject,
-    }  # fmt: skip
+        "series": series.name,
+        "rival": rival.name,
+        "title": found.title if found.title else found.subject,
+    }
     named = many and bool(series.name) and bool(rival.name)
     form, answer = pick_chart_form(found, s, i, j, places, named, rng)
     return compose(fill(form, **slots), "chart", answer, rng)

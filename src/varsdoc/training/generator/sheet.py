@@ -7,6 +7,7 @@ as real documents do. Everything random comes from the sheet's own generator.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
 
 from .canvas import BLACK, WHITE, Canvas, Colour, Style
@@ -25,12 +26,30 @@ PALETTES: tuple[tuple[Colour, ...], ...] = (
     ((162, 83, 33), (228, 183, 140), (96, 60, 30), (205, 133, 63), (120, 120, 120)),
 )
 NAMED: tuple[tuple[str, Colour], ...] = (
-    ("blue", (40, 110, 210)), ("dark blue", (15, 45, 90)), ("light blue", (160, 200, 240)), ("red", (190, 30, 30)),
-    ("green", (60, 150, 70)), ("light green", (190, 215, 140)), ("yellow", (235, 190, 50)), ("orange", (240, 130, 40)),
-    ("purple", (115, 70, 155)), ("brown", (140, 90, 50)), ("gray", (150, 150, 150)), ("black", (30, 30, 30)),
-    ("olive", (140, 145, 55)), ("beige", (232, 218, 178)), ("light gray", (205, 205, 205)), ("dark brown", (100, 65,
-    30)),
-)  # fmt: skip
+    ("blue", (40, 110, 210)),
+    ("dark blue", (15, 45, 90)),
+    ("light blue", (160, 200, 240)),
+    ("red", (190, 30, 30)),
+    ("green", (60, 150, 70)),
+    ("light green", (190, 215, 140)),
+    ("yellow", (235, 190, 50)),
+    ("orange", (240, 130, 40)),
+    ("purple", (115, 70, 155)),
+    ("brown", (140, 90, 50)),
+    ("gray", (150, 150, 150)),
+    ("black", (30, 30, 30)),
+    ("olive", (140, 145, 55)),
+    ("beige", (232, 218, 178)),
+    ("light gray", (205, 205, 205)),
+    ("dark brown", (100, 65, 30)),
+)
+
+
+COMMON = re.compile(
+    r"liberation|dejavu|lato|roboto|opensans|notos|texgyre(termes|heros|pagella|schola|bonum)|nimbus|carlito|caladea|cmunrm|lmroman|"
+    r"arimo|tinos|freese|freesans|inter|c059|p052|stix|libertine|gothic",
+    re.IGNORECASE,
+)
 
 
 def colour_name(colour: Colour) -> str:
@@ -54,6 +73,7 @@ class FontBook:
         self.faces = list(faces)
         plain = [f for f in faces if not f.bold and not f.italic]
         self.text = [f for f in plain if f.kind == "text"] or plain or self.faces
+        self.common = [f for f in self.text if COMMON.search(f.name)] or self.text
         self.mono = [f for f in plain if f.kind == "mono"] or self.text
         self.script = [f for f in faces if f.kind == "script"] or self.text
         self.heads = [f for f in faces if f.kind == "display" or (f.bold and f.kind == "text")] or self.text
@@ -74,7 +94,8 @@ class Sheet:
     ) -> None:
         self.rng, self.book, self.size = rng, book, size
         self.topic = Topic(rng, texts=texts)
-        self.body = rng.choice(book.text)
+        # Half of the pages in the faces of most documents; the other half keeps the model from relying on them.
+        self.body = rng.choice(book.common if rng.random() < 0.5 else book.text)
         self.bold = book.sibling(self.body, bold=True)
         self.italic = book.sibling(self.body, italic=True)
         self.head = self.bold if rng.random() < 0.6 else rng.choice(book.heads)

@@ -10,10 +10,39 @@ from dataclasses import dataclass
 from .lexicon import gerund, load_lexicon, past, plural
 from .page import Query, Span
 
-TRIM = " .,:;()[]{}\"'*?!“”‘’"
-KEYS = {"a": "qsz", "b": "vgn", "c": "xvd", "d": "sfe", "e": "wrd", "f": "dgr", "g": "fht", "h": "gjy", "i": "uok", "j": "hku",
-        "k": "jli", "l": "kop", "m": "nk", "n": "bmh", "o": "ipl", "p": "ol", "q": "wa", "r": "etf", "s": "adw", "t": "ryg",
-        "u": "yij", "v": "cbf", "w": "qes", "x": "zcs", "y": "tuh", "z": "xa"}  # fmt: skip
+TRIM = " .,:;()[]{}\"'*?!\u201c\u201d\u2018\u2019"
+# The keys around each key, for slips of the finger.
+KEYS = dict(
+    pair.split(":")
+    for pair in [
+        "a:qsz",
+        "b:vgn",
+        "c:xvd",
+        "d:sfe",
+        "e:wrd",
+        "f:dgr",
+        "g:fht",
+        "h:gjy",
+        "i:uok",
+        "j:hku",
+        "k:jli",
+        "l:kop",
+        "m:nk",
+        "n:bmh",
+        "o:ipl",
+        "p:ol",
+        "q:wa",
+        "r:etf",
+        "s:adw",
+        "t:ryg",
+        "u:yij",
+        "v:cbf",
+        "w:qes",
+        "x:zcs",
+        "y:tuh",
+        "z:xa",
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -75,13 +104,13 @@ def inflect(text: str, rng: random.Random) -> str:
         return text
     if text.endswith("s") and not text.endswith("ss"):
         return text[:-1]
-    if text.endswith("ing") or text.endswith("ed"):
+    if text.endswith(("ing", "ed")):
         return text
     return rng.choice((plural, plural, past, gerund))(text)
 
 
 def reword(tokens: list[Token], rng: random.Random, free: bool) -> list[Token]:
-    """Apply the slips of one query. `free`: words may be inflected or replaced, as in keywords; questions keep their grammar."""
+    """Apply the slips of one query. `free`: words may be inflected, as in keywords; questions keep their grammar."""
     synonyms = load_lexicon().synonyms
     out = []
     mistyped = rng.randrange(len(tokens)) if tokens and rng.random() < 0.12 else -1

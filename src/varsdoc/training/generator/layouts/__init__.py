@@ -14,13 +14,35 @@ from .tables import table_page
 
 Layout = Callable[[Sheet], None]
 LAYOUTS: dict[str, Layout] = {
-    "running": running, "paper": paper, "report": report, "letter": letter, "form": form, "receipt": receipt,
+    "running": running,
+    "paper": paper,
+    "report": report,
+    "letter": letter,
+    "form": form,
+    "receipt": receipt,
     "listing": listing,
-    "table": table_page, "card": card, "poll": poll, "open_data": open_data, "plot": plot, "slide": slide,
+    "table": table_page,
+    "card": card,
+    "poll": poll,
+    "open_data": open_data,
+    "plot": plot,
+    "slide": slide,
     "mixed": mixed,
-}  # fmt: skip
+}
 WEIGHTS: dict[str, float] = {
-    "running": 3, "paper": 2, "report": 2, "letter": 3, "form": 3, "receipt": 1.5, "listing": 1, "table": 3,
-    "card": 2, "poll": 2, "open_data": 1.5, "plot": 1.5, "slide": 1.5, "mixed": 2.5,
-}  # fmt: skip
+    "running": 3,
+    "paper": 2,
+    "report": 2,
+    "letter": 3,
+    "form": 3,
+    "receipt": 1.5,
+    "listing": 1,
+    "table": 3,
+    "card": 2,
+    "poll": 2,
+    "open_data": 1.5,
+    "plot": 1.5,
+    "slide": 1.5,
+    "mixed": 2.5,
+}
 CHARTS = frozenset(("card", "poll", "open_data", "plot"))

@@ -25,6 +25,8 @@ KINDS = (
     "pie",
     "scatter",
 )
+QUANTITIES = ("Most", "Few", "Half of", "A majority of", "Many", "One-in-five")
+PEOPLE = ("Americans", "Europeans", "adults", "workers", "smokers", "voters", "students", "consumers", "patients")
 
 
 @dataclass
@@ -167,8 +169,7 @@ def titles(
         f"{subject}: {topic.phrase()}",
         f"{topic.title()}",
         f"{categories[-1]} and {categories[0]} differ in {subject.lower()}",
-        f"{rng.choice(('Most', 'Few', 'Half of', 'A majority of'))} {rng.choice(('Americans', 'Europeans', 'adults', 'workers', 'smokers', 'voters'))} "
-        f"{rng.choice(topic.trade.verbs)} {rng.choice(topic.subjects)}",
+        f"{rng.choice(QUANTITIES)} {rng.choice(PEOPLE)} {rng.choice(topic.trade.verbs)} {rng.choice(topic.subjects)}",
         f"Views of {rng.choice(topic.subjects)} vary by {category_name}",
     )
     lead = (

@@ -136,12 +136,34 @@ def pie(sheet: Sheet, plan: Plan, box: Box, style: Style) -> tuple[list[Span], l
             labels.append(canvas.text(px - 60, py, shown, within, "value", "center", 120))
             categories.append(canvas.text(px - 60, py + size * 1.1, name, within, "label", "center", 120))
             continue
-        px, py = around(x, y, radius + size * 1.2, middle)
-        length = canvas.measure(f"{name} {shown}", style)
-        left = px if middle % 360 < 180 else px - length
-        left = min(max(left, x0), x1 - length)
-        categories.append(canvas.text(left, py + size * 0.3, name, style, "label"))
-        labels.append(
-            canvas.text(left + canvas.measure(name, style) + style.setter.space, py + size * 0.3, shown, style, "value")
-        )
+        named, printed = beside(sheet, name, shown, around(x, y, radius + size * 1.2, middle), middle, box, style)
+        categories.append(named)
+        labels.append(printed)
     return categories, [labels]
+
+
+def beside(
+    sheet: Sheet, name: str, shown: str, spot: tuple[float, float], angle: float, box: Box, style: Style
+) -> tuple[Span, Span]:
+    """Name and share of a slice outside the pie, on as many lines as the side has no room for one."""
+    canvas, size = sheet.canvas, style.size
+    px, py = spot
+    right = angle % 360 < 180
+    room = max(box[2] - px if right else px - box[0], 3.0 * size)
+    lines = break_lines([*name.split(), shown], style, room)[:4]
+    left = px if right else px - room
+    align = "left" if right else "right"
+    spans = []
+    for i, words in enumerate(lines):
+        baseline = py + size * (0.35 + 1.1 * (i - (len(lines) - 1) / 2))
+        # The share is the last word: it is printed apart, so that it can be asked for.
+        tail = words[-1] == shown and i == len(lines) - 1
+        text = " ".join(words[:-1] if tail else words)
+        whole = canvas.measure(" ".join(words), style)
+        x = left if align == "left" else left + room - whole
+        if text:
+            spans.append(canvas.text(x, baseline, text, style, "label"))
+        if tail:
+            x += canvas.measure(text, style) + (style.setter.space if text else 0)
+            return join(spans), canvas.text(x, baseline, shown, style, "value")
+    return join(spans), Span("")

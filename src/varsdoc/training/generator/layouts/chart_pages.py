@@ -122,7 +122,8 @@ def poll(sheet: Sheet) -> None:
     canvas.content.captions += [sub] if sub else []
     foot = height - small * 1.25 * 4 - 8
     note = f"Note: {' '.join(topic.sentence().tokens)}"
-    source = f"Source: Survey of {rng.choice(('U.S. adults', 'adults', 'employees', 'households', 'voters'))} conducted {e.date(rng)}."
+    asked = rng.choice(("U.S. adults", "adults", "employees", "households", "voters"))
+    source = f"Source: Survey of {asked} conducted {e.date(rng)}."
     tiny = Style(sheet.body, small, GREY)
     noted, below = set_lines(sheet, note, (2, foot, width - 4, height - 3.2 * small), tiny, "note", leading=1.15)
     sourced, below = set_lines(sheet, source, (2, below, width - 4, height - 1.7 * small), tiny, "source", leading=1.15)

@@ -13,16 +13,50 @@ from ..vocabulary import JOB
 from .form_fields import LABELS
 from .furniture import finish, logo, margins, scribble
 
-FORM_NAMES = ("Check Request", "Application Form", "Request for Change", "Registration Form", "Data Sheet",
-    "Purchase Order", "Expense Report",
-              "Health Examination", "Travel Authorization", "Order Blank", "Contract Summary", "Inspection Record",
-              "Sample Analysis Request",
-              "Budget Request", "Membership Application", "Personnel Action Form", "Call Report",
-              "Biographical Sketch")  # fmt: skip
-CHECKS = ("Addition", "Deletion", "Emergency", "Urgent", "Routine", "Approved", "Rejected", "Yes", "No", "New",
-    "Renewal", "Cash", "Check",
-          "Credit card", "Full time", "Part time", "Married", "Single", "Male", "Female", "Domestic",
-          "Export")  # fmt: skip
+FORM_NAMES = (
+    "Check Request",
+    "Application Form",
+    "Request for Change",
+    "Registration Form",
+    "Data Sheet",
+    "Purchase Order",
+    "Expense Report",
+    "Health Examination",
+    "Travel Authorization",
+    "Order Blank",
+    "Contract Summary",
+    "Inspection Record",
+    "Sample Analysis Request",
+    "Budget Request",
+    "Membership Application",
+    "Personnel Action Form",
+    "Call Report",
+    "Biographical Sketch",
+)
+CHECKS = (
+    "Addition",
+    "Deletion",
+    "Emergency",
+    "Urgent",
+    "Routine",
+    "Approved",
+    "Rejected",
+    "Yes",
+    "No",
+    "New",
+    "Renewal",
+    "Cash",
+    "Check",
+    "Credit card",
+    "Full time",
+    "Part time",
+    "Married",
+    "Single",
+    "Male",
+    "Female",
+    "Domestic",
+    "Export",
+)
 
 
 def hand_of(sheet: Sheet, size: int) -> Style:
