@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from .fonts import Face
-from .glyphs import Setter, setter
+from .glyphs import Setter, paste, setter
 from .page import Box, Content, Span, Word
 
 Colour = tuple[int, int, int]
@@ -57,6 +57,9 @@ class Canvas:
         self.width, self.height, self.paper, self.grey = width, height, paper, grey
         self.image = Image.new("L" if grey else "RGB", (width, height), self.ink(paper))
         self.draw = ImageDraw.Draw(self.image)
+        pixels = self.image.load()
+        assert pixels is not None
+        self.pixels = pixels
         self.words: list[Word] = []
         self.content = Content()
         self.block = -1
@@ -71,9 +74,7 @@ class Canvas:
         """The ink, or black or white where it would vanish on its ground (a label that falls on a bar, grey on a
         dark slide).
         """
-        pixels = self.image.load()
-        assert pixels is not None
-        first, last = pixels[x, y], pixels[x + mask.width - 1, y + mask.height - 1]
+        first, last = self.pixels[x, y], self.pixels[x + mask.width - 1, y + mask.height - 1]
         if isinstance(ink, int):
             ground = (first + last) // 2  # type: ignore[operator]
             return ink if abs(ground - ink) >= CONTRAST else 0 if ground > 110 else 255
@@ -122,7 +123,7 @@ class Canvas:
         inside = x >= 0 and y >= 0 and box[2] <= self.width and box[3] <= self.height
         if not inside or not (force or self.free(box)):
             return None
-        self.image.paste(self.readable(self.ink(colour), x, y, mask), (x, y), mask)
+        paste(self.image, self.readable(self.ink(colour), x, y, mask), x, y, mask)
         third = mask.height // 3
         self.taken[
             (y + third) // CELL : (y + mask.height - third) // CELL + 1, x // CELL : (x + mask.width - 1) // CELL + 1

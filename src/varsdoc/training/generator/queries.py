@@ -313,18 +313,22 @@ def item(content: Content, words: Sequence[Word], rng: random.Random) -> Query |
 MAKERS: tuple[Maker, ...] = (keywords, phrase, title, table, chart, field, fact, cloze, caption, item)
 
 
-def link_rest(query: Query, words: Sequence[Word]) -> Query:
-    """Link query words that a template supplied in plain text but that the page prints exactly once."""
+def printed_once(words: Sequence[Word]) -> dict[str, int]:
+    """Where each word stands that the page prints exactly once."""
     once: dict[str, int] = {}
     for i, word in enumerate(words):
         key = word.text.strip(TRIM).lower()
         once[key] = -1 if key in once else i
+    return {key: i for key, i in once.items() if i >= 0 and len(key) > 3 and key not in SMALL}
+
+
+def link_rest(query: Query, once: dict[str, int]) -> Query:
+    """Link query words that a template supplied in plain text but that the page prints exactly once."""
     linked = {start for start, _, _ in query.links}
     extra, start = [], 0
     for text in query.text.split(" "):
-        key = text.strip(TRIM).lower()
-        index = once.get(key, -1)
-        if index >= 0 and start not in linked and len(key) > 3 and key not in SMALL:
+        index = once.get(text.strip(TRIM).lower())
+        if index is not None and start not in linked:
             extra.append((start, start + len(text), index))
         start += len(text) + 1
     if not extra:
@@ -335,7 +339,7 @@ def link_rest(query: Query, words: Sequence[Word]) -> Query:
 
 def make_queries(content: Content, words: Sequence[Word], rng: random.Random, count: int) -> list[Query]:
     """Up to `count` queries with different texts, the intents in turn."""
-    makers = list(MAKERS)
+    makers, once = list(MAKERS), printed_once(words)
     rng.shuffle(makers)
     queries: dict[str, Query] = {}
     for attempt in range(3 * count):
@@ -343,5 +347,5 @@ def make_queries(content: Content, words: Sequence[Word], rng: random.Random, co
             break
         made = makers[attempt % len(makers)](content, words, rng)
         if made is not None and made.evidence and len(made.text) > 2:
-            queries.setdefault(made.text.lower(), link_rest(made, words))
+            queries.setdefault(made.text.lower(), link_rest(made, once))
     return list(queries.values())
