@@ -5,7 +5,7 @@
 
 Frequencies come from the package wordfreq (Apache-2.0; data CC-BY-SA 4.0, Robyn Speer and others), parts of speech and
 synonyms from WordNet 3.0 (Princeton University, WordNet licence: free use with notice). One line a word: word, Zipf
-frequency x 100, parts of speech (n, v, a, r; empty for function words and names), synonyms. Deterministic.
+frequency x 100, parts of speech (n, v, a, r, p for names; empty for function words and names), synonyms. Deterministic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_synsets(folder: Path) -> dict[tuple[str, int], list[str]]:
             if line.startswith(" "):
                 continue
             cells = line.split()
-            words = [cells[4 + 2 * i].split("(")[0].lower() for i in range(int(cells[3], 16))]
+            words = [cells[4 + 2 * i].split("(")[0] for i in range(int(cells[3], 16))]
             synsets[letter, int(cells[0])] = [word for word in words if word.isalpha()]
     return synsets
 
@@ -63,9 +63,13 @@ def main(wordnet: str, target: str) -> None:
     lines = [NOTICE]
     for word in words:
         senses = index.get(word, {})
+        # A noun that WordNet writes with a capital is a name: it is printed as one, and has no plural.
+        names = synsets.get(("n", senses.get("n", -1)), [])
+        named = any(name.lower() == word and name[0].isupper() for name in names)
+        parts = "".join(sorted(senses)).replace("n", "p" if named else "n")
         synonyms = [s for letter, offset in senses.items() for s in synsets[letter, offset] if s != word and s in known]
         frequency = round(100 * zipf_frequency(word, "en"))
-        lines.append(f"{word}\t{frequency}\t{''.join(sorted(senses))}\t{' '.join(dict.fromkeys(synonyms[:3]))}")
+        lines.append(f"{word}\t{frequency}\t{parts}\t{' '.join(dict.fromkeys(synonyms[:3]))}")
     with open(target, "wb") as out, gzip.GzipFile(fileobj=out, mode="wb", mtime=0, filename="") as packed:
         packed.write("\n".join(lines).encode())
     print(f"{target}: {len(words)} words, {Path(target).stat().st_size / 1e3:.0f} kB")

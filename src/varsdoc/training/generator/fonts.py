@@ -111,8 +111,16 @@ def inspect(path: Path | None) -> Face | None:
     if len(shapes) < 34 or not 5 <= height <= 24:
         return None
     low = name.lower()
+    # Small capitals have no ascenders: nobody sets a page in them.
+    tall = font.getbbox("h")[3] - font.getbbox("h")[1]
     kind = (
-        "mono" if len(widths) == 1 else "script" if SCRIPT.search(low) else "display" if DISPLAY.search(low) else "text"
+        "mono"
+        if len(widths) == 1
+        else "script"
+        if SCRIPT.search(low)
+        else "display"
+        if DISPLAY.search(low) or tall < 1.15 * height
+        else "text"
     )
     bold = bool(re.search(r"bold|black|heavy|bd\b|-b$|demi", low))
     return Face(name, face.path, face.family, kind, bold, bool(re.search(r"ital|obli|slant|-i$", low)))

@@ -131,6 +131,7 @@ class Lexicon:
     verbs: Shelf
     adjectives: Shelf
     adverbs: Shelf
+    names: Shelf
     every: Shelf
     synonyms: dict[str, tuple[str, ...]]
 
@@ -145,7 +146,7 @@ def _shelf(entries: list[tuple[str, int]]) -> Shelf:
 def load_lexicon() -> Lexicon:
     """The packaged list (made by scripts/make_lexicon.py, which names its sources)."""
     packed = resources.files(__package__).joinpath("lexicon.txt.gz").read_bytes()
-    shelves: dict[str, list[tuple[str, int]]] = {letter: [] for letter in "nvar*"}
+    shelves: dict[str, list[tuple[str, int]]] = {letter: [] for letter in "nvarp*"}
     synonyms = {}
     for line in gzip.decompress(packed).decode().splitlines():
         if line.startswith("#"):
@@ -160,5 +161,5 @@ def load_lexicon() -> Lexicon:
             synonyms[word] = tuple(others.split())
     # WordNet calls many function words nouns ("have", "it"): the commonest 120 words are no content words.
     common = {word for word, _ in shelves["*"][:120]}
-    nouns, verbs, adjectives, adverbs = (_shelf([e for e in shelves[k] if e[0] not in common]) for k in "nvar")
-    return Lexicon(nouns, verbs, adjectives, adverbs, _shelf(shelves["*"]), synonyms)
+    nouns, verbs, adjectives, adverbs, names = (_shelf([e for e in shelves[k] if e[0] not in common]) for k in "nvarp")
+    return Lexicon(nouns, verbs, adjectives, adverbs, names, _shelf(shelves["*"]), synonyms)

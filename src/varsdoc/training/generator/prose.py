@@ -111,6 +111,7 @@ class Topic:
         self.people = [e.person(rng) for _ in range(3)]
         self.companies = [e.company(rng) for _ in range(2)]
         self.places = [rng.choice(CITY), rng.choice(COUNTRY), rng.choice(REGION)]
+        self.places += [name.title() for name in lexicon.names.draw(rng, 2)]
         self.year = e.year(rng)
         self.measure = self.trade.measures[0]
 
