@@ -24,7 +24,7 @@ PIXELS = [
     Wear(jpeg=20),
     Wear(light=0.4),
     Wear(fade=0.5),
-    Wear(fax=150),
+    Wear(fax=0.6),
     Wear(specks=300),
     Wear(marks=5),
     Wear(contrast=0.7, paper=200),
@@ -88,7 +88,7 @@ def test_inversion_and_edges(page):
 
 def test_fax_is_one_bit_and_never_all_black():
     grey = Image.new("L", (200, 200), 120)
-    array, _ = degrade(grey, [], Wear(fax=180), random.Random(0))
+    array, _ = degrade(grey, [], Wear(fax=0.9), random.Random(0))
     assert set(np.unique(array)) <= {0, 255}
     assert array.mean() > 200
 

@@ -34,7 +34,7 @@ class Wear:
     noise: float = 0.0  # grey levels
     specks: int = 0
     marks: int = 0  # stains, holes, hairs
-    fax: int = 0  # threshold; 0: grey stays
+    fax: float = 0.0  # threshold between paper (near 0: heavy strokes) and ink (1: thin ones); 0: grey stays
     jpeg: int = 0  # quality
     contrast: float = 1.0
     paper: int = 255  # grey level of white paper
@@ -61,7 +61,7 @@ def draw_wear(rng: random.Random, scan: bool) -> Wear:
             invert=rng.random() < 0.02,
         )
     # Thresholding, fading and lost resolution each cost strokes: together they would leave nothing to read.
-    fax = int(some(0.2, 165, 225))
+    fax = some(0.2, 0.25, 0.9)
     coarse = some(0.25, 0.55, 0.95, 1.0)
     fade = 0.0 if fax or coarse < 0.75 else some(0.25, 0.2, 0.65)
     weak = 0.5 if fade or coarse < 0.75 else 1.0
@@ -212,6 +212,14 @@ def tone(image: Image.Image, wear: Wear) -> Image.Image:
     return image.point(table * len(image.getbands()))
 
 
+def fax_level(array: np.ndarray, share: float) -> float:
+    """Where black begins: measured from this page's paper and ink, or thin print on grey paper would vanish."""
+    some = array[::4, ::4]
+    paper = float(np.median(some))
+    ink = some[some < paper - 40]
+    return min(paper - 30, paper - share * (paper - float(ink.mean()))) if ink.size else paper - 60
+
+
 def soil(image: Image.Image, wear: Wear, rng: random.Random) -> np.ndarray:
     """Everything that happens to pixels where they are."""
     if wear.blur:
@@ -224,9 +232,7 @@ def soil(image: Image.Image, wear: Wear, rng: random.Random) -> np.ndarray:
     if wear.specks:
         array = add_specks(array, rng, wear.specks)
     if wear.fax:
-        # Below the paper's own level, or a grey page would turn black.
-        level = min(wear.fax, int(np.median(array[::16, ::16])) - 25)
-        array = np.where(array > level, np.uint8(255), np.uint8(0))
+        array = np.where(array > fax_level(array, wear.fax), np.uint8(255), np.uint8(0))
     if wear.jpeg:
         array = np.asarray(squeeze(Image.fromarray(array), wear.jpeg))
     if wear.invert:

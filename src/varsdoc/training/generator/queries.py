@@ -310,7 +310,22 @@ def item(content: Content, words: Sequence[Word], rng: random.Random) -> Query |
     )
 
 
-MAKERS: tuple[Maker, ...] = (keywords, phrase, title, table, chart, field, fact, cloze, caption, item)
+# Look-ups twice: few pages can be asked them, and they are what people ask.
+MAKERS: tuple[Maker, ...] = (
+    keywords,
+    phrase,
+    title,
+    table,
+    chart,
+    field,
+    fact,
+    table,
+    chart,
+    field,
+    cloze,
+    caption,
+    item,
+)
 
 
 def printed_once(words: Sequence[Word]) -> dict[str, int]:
