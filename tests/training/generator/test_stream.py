@@ -153,3 +153,21 @@ def test_real_sentences_come_from_the_text_folder(tmp_path):
     (tmp_path / "a.txt").write_text("The quick zebra signed the lease in Quito. It was later sold for scrap.")
     samples = [PageStream(texts=str(tmp_path), layouts={"running": 1}, wear=Wear())[i] for i in range(2)]
     assert any("zebra" in word.text for sample in samples for word in sample.words)
+
+
+@pytest.mark.parametrize("layout", ["running", "paper", "letter", "report"])
+def test_words_of_a_block_are_in_reading_order(layout):
+    stream = PageStream(seed=13, layouts={layout: 1}, wear=Wear())
+    steps = 0
+    for index in range(3):
+        words = [word for word in stream[index].words if word.role == "body"]
+        for before, after in zip(words, words[1:], strict=False):
+            if before.block != after.block:
+                continue
+            steps += 1
+            if before.line == after.line:
+                assert after.box[0] > before.box[0]
+            else:
+                assert after.line > before.line
+                assert after.box[3] > before.box[1]
+    assert steps > 50

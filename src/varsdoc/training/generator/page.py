@@ -77,7 +77,6 @@ class Chart:
     series: tuple[Series, ...]
     category_name: str
     unit: str
-    notes: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -121,15 +121,6 @@ def poll(sheet: Sheet) -> None:
     sub, y = set_lines(sheet, plan.subtitle, (2, y + 4, width - 4, height), serif, "caption")
     canvas.content.captions += [sub] if sub else []
     foot = height - small * 1.25 * 4 - 8
-    note = f"Note: {' '.join(topic.sentence().tokens)}"
-    asked = rng.choice(("U.S. adults", "adults", "employees", "households", "voters"))
-    source = f"Source: Survey of {asked} conducted {e.date(rng)}."
-    tiny = Style(sheet.body, small, GREY)
-    noted, below = set_lines(sheet, note, (2, foot, width - 4, height - 3.2 * small), tiny, "note", leading=1.15)
-    sourced, below = set_lines(sheet, source, (2, below, width - 4, height - 1.7 * small), tiny, "source", leading=1.15)
-    canvas.start_block()
-    canvas.text(2, height - 8, rng.choice((*PUBLISHER[:1], *PUBLISHER)).upper(), Style(sheet.bold, small), "source")
-    canvas.rule(0, height - 3, width, height - 3, (60, 60, 60))
     look = Look(
         grid="none",
         values=rng.choice(("bare", "bare", "comma")),
@@ -138,15 +129,17 @@ def poll(sheet: Sheet) -> None:
         inside=sheet.chance(0.6),
     )
     if foot - y > 40:
-        draw_plan(
-            sheet,
-            plan,
-            (2, y + 8, width - 4, foot - 6),
-            Style(sheet.body, rng.randint(10, 13)),
-            look,
-            title,
-            (noted, sourced),
-        )
+        style = Style(sheet.body, rng.randint(10, 13))
+        draw_plan(sheet, plan, (2, y + 8, width - 4, foot - 6), style, look, title)
+    note = f"Note: {' '.join(topic.sentence().tokens)}"
+    asked = rng.choice(("U.S. adults", "adults", "employees", "households", "voters"))
+    source = f"Source: Survey of {asked} conducted {e.date(rng)}."
+    tiny = Style(sheet.body, small, GREY)
+    _, below = set_lines(sheet, note, (2, foot, width - 4, height - 3.2 * small), tiny, "note", leading=1.15)
+    set_lines(sheet, source, (2, below, width - 4, height - 1.7 * small), tiny, "source", leading=1.15)
+    canvas.start_block()
+    canvas.text(2, height - 8, rng.choice((*PUBLISHER[:1], *PUBLISHER)).upper(), Style(sheet.bold, small), "source")
+    canvas.rule(0, height - 3, width, height - 3, (60, 60, 60))
 
 
 def open_data(sheet: Sheet) -> None:
@@ -166,10 +159,6 @@ def open_data(sheet: Sheet) -> None:
     small = Style(sheet.body, rng.randint(10, 12), GREY)
     sub, y = set_lines(sheet, plan.subtitle, (10, y + 2, width - 90, height), small, "caption")
     canvas.content.captions += [sub] if sub else []
-    source = canvas.text(
-        10, height - 8, f"Source: {rng.choice(PUBLISHER)} ({rng.randint(2005, 2023)})", small, "source"
-    )
-    canvas.text(0, height - 8, "OurWorldInData.org • CC BY", small, "source", "right", width - 10)
     look = Look(
         grid="dashed",
         values="none" if plan.kind in ("line", "scatter") else "plain",
@@ -183,8 +172,10 @@ def open_data(sheet: Sheet) -> None:
         Style(sheet.body, rng.randint(11, 13)),
         look,
         title,
-        (source,),
     )
+    canvas.start_block()
+    canvas.text(10, height - 8, f"Source: {rng.choice(PUBLISHER)} ({rng.randint(2005, 2023)})", small, "source")
+    canvas.text(0, height - 8, "OurWorldInData.org • CC BY", small, "source", "right", width - 10)
 
 
 def plot(sheet: Sheet) -> None:

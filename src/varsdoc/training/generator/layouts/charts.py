@@ -14,9 +14,7 @@ from .chart_frame import TEXT, Frame, Look, back, scale, tick
 from .chart_marks import Marks
 
 
-def draw_plan(
-    sheet: Sheet, plan: Plan, box: Box, style: Style, look: Look, title: Span, notes: tuple[Span, ...] = ()
-) -> None:
+def draw_plan(sheet: Sheet, plan: Plan, box: Box, style: Style, look: Look, title: Span) -> None:
     """Draw the plan into the box, legend included, and remember it as a chart."""
     colours = [sheet.palette[i % len(sheet.palette)] for i in range(max(len(plan.series), 1))]
     names = [Span("")] * len(plan.series)
@@ -34,7 +32,7 @@ def draw_plan(
         for i in range(len(plan.series))
     )
     sheet.canvas.content.charts.append(
-        Chart(plan.kind, plan.subject, title, tuple(categories), series, plan.category_name, plan.unit, notes)
+        Chart(plan.kind, plan.subject, title, tuple(categories), series, plan.category_name, plan.unit)
     )
 
 

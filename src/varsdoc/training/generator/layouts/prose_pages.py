@@ -90,16 +90,9 @@ def paper(sheet: Sheet) -> None:
     columns = rng.choice((2, 2, 2, 3))
     gap = rng.randint(14, 30)
     width = (x1 - x0 - gap * (columns - 1)) / columns
-    if sheet.chance(0.4):
-        # A table or figure spans the foot of the page.
-        top = bottom - rng.uniform(0.16, 0.3) * canvas.height
-        draw_table(
-            sheet,
-            (x0, top, x1 if sheet.chance(0.5) else x0 + width, bottom),
-            sheet.style(max(9, size - 1)),
-            caption=True,
-        )
-        bottom = top - size
+    foot, cut = bottom, sheet.chance(0.4)
+    if cut:
+        bottom -= rng.uniform(0.16, 0.3) * canvas.height
     heads = Style(sheet.head, round(size * rng.uniform(1.05, 1.3)))
     set_columns(
         sheet,
@@ -115,6 +108,10 @@ def paper(sheet: Sheet) -> None:
     if sheet.chance(0.3) and columns == 2:
         middle = (x0 + x1) / 2
         canvas.rule(middle, y, middle, bottom, (120, 120, 120))
+    if cut:
+        # A table spans the foot of one column or of the page.
+        box = (x0, bottom + size, x1 if sheet.chance(0.5) else x0 + width, foot)
+        draw_table(sheet, box, sheet.style(max(9, size - 1)), caption=True)
     finish(sheet, style)
 
 
