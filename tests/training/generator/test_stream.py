@@ -2,7 +2,7 @@
 
 import pickle
 from concurrent.futures import ProcessPoolExecutor
-from itertools import combinations, islice
+from itertools import combinations, islice, pairwise
 from multiprocessing import get_context
 
 import numpy as np
@@ -161,7 +161,7 @@ def test_words_of_a_block_are_in_reading_order(layout):
     steps = 0
     for index in range(3):
         words = [word for word in stream[index].words if word.role == "body"]
-        for before, after in zip(words, words[1:], strict=False):
+        for before, after in pairwise(words):
             if before.block != after.block:
                 continue
             steps += 1
