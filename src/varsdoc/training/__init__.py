@@ -1,0 +1,1 @@
+"""Training: pairs become checkpoints; losses, stages, trainer, page generator."""

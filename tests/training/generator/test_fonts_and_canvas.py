@@ -1,0 +1,116 @@
+"""Fonts and canvas: what is usable, how families are split, and that a word is drawn exactly where it is said to be."""
+
+import random
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+
+from varsdoc.training.generator.canvas import Canvas, Style
+from varsdoc.training.generator.fonts import Face, family_of, find_fonts, held_out, inspect, split
+from varsdoc.training.generator.prose import Topic
+from varsdoc.training.generator.sheet import FontBook
+
+FACE = inspect(None)
+
+
+def face(name, kind="text"):
+    return Face(name, "", family_of(name), kind, "Bold" in name, "Italic" in name)
+
+
+def test_the_built_in_font_is_always_there():
+    assert any(found.path == "" for found in find_fonts())
+
+
+def test_broken_files_are_not_fonts_and_an_empty_folder_is_an_error(tmp_path):
+    (tmp_path / "broken.ttf").write_bytes(b"not a font at all")
+    assert inspect(tmp_path / "broken.ttf") is None
+    with pytest.raises(ValueError, match="No usable Latin font"):
+        find_fonts(tmp_path)
+
+
+def test_families_stay_on_one_side_of_the_split():
+    faces = [
+        face(f"Family{chr(65 + i % 26)}{'xyz'[i % 3]}-{style}") for i in range(60) for style in ("Regular", "Bold")
+    ]
+    train, unseen = split(faces, 0.3)
+    assert len(train) + len(unseen) == len(faces)
+    assert not {f.family for f in train} & {f.family for f in unseen}
+    assert split([FACE]) == ([FACE], [FACE])
+    assert held_out("liberationsans") == held_out("liberationsans")
+
+
+def test_the_book_finds_siblings_and_never_runs_empty():
+    regular, bold = face("Serif-Regular"), face("Serif-Bold")
+    book = FontBook([regular, bold])
+    assert book.sibling(regular, bold=True) == bold
+    assert book.sibling(regular, italic=True) == regular
+    assert book.mono
+    assert book.script
+    assert book.heads
+    with pytest.raises(ValueError, match="at least one face"):
+        FontBook([])
+
+
+def test_a_word_is_where_its_box_says_and_looks_like_itself():
+    canvas = Canvas(300, 80)
+    span = canvas.text(20, 50, "Revenue", Style(FACE, 28), "title")
+    x0, y0, x1, y1 = map(int, canvas.words[span.words[0]].box)
+    page = np.asarray(canvas.image)
+    assert (page[y0:y1, x0:x1] < 128).any(1).all() or (page[y0:y1, x0:x1] < 250).any(1).all()
+    outside = page.copy()
+    outside[y0:y1, x0:x1] = 255
+    assert (outside == 255).all()
+    plain = Image.new("L", (300, 80), 255)
+    ImageDraw.Draw(plain).text((20, 50), "Revenue", fill=0, font=FACE.load(28), anchor="ls")
+    # Kerning apart, the same word through Pillow's own text drawing.
+    assert np.abs(page.astype(int) - np.asarray(plain)).mean() < 6
+
+
+@pytest.mark.parametrize("angle", [90, 270, 45, -20])
+def test_turned_words_lie_in_their_boxes(angle):
+    canvas = Canvas(400, 400)
+    span = canvas.turned(200, 200, "Share of respondents", Style(FACE, 18), "axis", angle)
+    assert span
+    assert len(span.words) == 3
+    outside = np.asarray(canvas.image).copy()
+    centres = []
+    for word in canvas.words:
+        x0, y0, x1, y1 = map(int, word.box)
+        assert (outside[y0:y1, x0:x1] < 128).any()
+        outside[y0:y1, x0:x1] = 255
+        centres.append(((x0 + x1) / 2, (y0 + y1) / 2))
+    assert (outside == 255).all()
+    moved = np.subtract(centres[2], centres[0])
+    towards = np.array([np.cos(np.radians(angle)), -np.sin(np.radians(angle))])
+    assert moved @ towards > 0.95 * np.linalg.norm(moved)
+
+
+def test_what_does_not_fit_or_would_cover_is_not_printed():
+    canvas = Canvas(100, 60)
+    style = Style(FACE, 20)
+    first = canvas.text(5, 40, "Income", style, "body")
+    again = canvas.text(7, 41, "Income", style, "body")
+    off = canvas.text(80, 20, "Income", style, "body")
+    stamp = canvas.text(7, 41, "PAID", style, "stamp", force=True)
+    assert first
+    assert not again
+    assert not off
+    assert stamp
+    assert len(canvas.words) == 2
+
+
+def test_statements_answer_their_question():
+    topic = Topic(random.Random(4))
+    for _ in range(60):
+        sentence = topic.statement()
+        ((question, slots, (start, stop)),) = sentence.facts
+        assert question.endswith("?")
+        assert question.count("{") == len(slots)
+        assert 0 <= start < stop <= len(sentence.tokens)
+
+
+def test_topics_differ_and_repeat():
+    first, second = Topic(random.Random(1)), Topic(random.Random(1))
+    assert [first.sentence().tokens for _ in range(5)] == [second.sentence().tokens for _ in range(5)]
+    assert Topic(random.Random(2)).nouns != first.nouns
