@@ -1,0 +1,1 @@
+"""Pairs -> checkpoints: losses, data, trainer, stages."""
