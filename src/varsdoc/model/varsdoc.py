@@ -101,12 +101,12 @@ class VarsDoc(nn.Module):
         return Plan(self.config.variants, self.config.branch_layers, self.config.probes_per_variant)
 
     def forward(
-        self, pages: PageBatch | None = None, queries: QueryBatch | None = None
+        self, pages: PageBatch | None = None, queries: QueryBatch | None = None, path: EncodePath | None = None
     ) -> tuple[Encoded | None, Encoded | None]:
         """Both sides of a training batch in one call, as distributed wrappers need it."""
         return (
-            None if pages is None else self.forward_pages(pages),
-            None if queries is None else self.forward_queries(queries),
+            None if pages is None else self.forward_pages(pages, path),
+            None if queries is None else self.forward_queries(queries, path),
         )
 
     def forward_pages(self, batch: PageBatch, path: EncodePath | None = None) -> Encoded:
