@@ -99,6 +99,7 @@ def load(
             UntrainedWarning,
             stacklevel=3,
         )
+    model.eval()  # a loaded LoRA adapter comes in training mode, its dropout active
     return model.to_device(device, dtype)
 
 
