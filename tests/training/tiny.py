@@ -46,8 +46,15 @@ def tiny_config(**changes: Any) -> VarsConfig:
         vision_end_token_id=8188,
         tie_word_embeddings=True,
     )
-    plain = {"variants": 1, "branch_layers": 0, "heads": "shared", "dim": 16, "query_augmentation": 2}
-    return VarsConfig(backbone, **{**plain, "max_visual_tokens": 16, **changes})
+    plain = {
+        "backbone": backbone,
+        "variants": 1,
+        "branch_layers": 0,
+        "heads": "shared",
+        "dim": 16,
+        "query_augmentation": 2,
+    }
+    return VarsConfig(**{**plain, "max_visual_tokens": 16, **changes})
 
 
 def tiny_model(seed: int = 0, **changes: Any) -> VarsDoc:
@@ -65,12 +72,12 @@ def draw_page(i: int) -> Image.Image:
     page = Image.new("RGB", (56 + 28 * (i % 3), 84), "white")
     pen = ImageDraw.Draw(page)
     pen.rectangle((4, 4, 40, 20 + 4 * (i % 12)), fill=WORDS[i % 12])
-    pen.rectangle((4, 60, 50, 80), fill=WORDS[(i * 5 + 1) % 12])
+    pen.rectangle((4, 60, 50, 80), fill=WORDS[(i * 5 + 1 + i // 12) % 12])
     return page
 
 
 def question(i: int) -> str:
-    return f"which page is {WORDS[i % 12]} above {WORDS[(i * 5 + 1) % 12]} {'really ' * (i % 3)}number {i}"
+    return f"which page is {WORDS[i % 12]} above {WORDS[(i * 5 + 1 + i // 12) % 12]} {'really ' * (i % 3)}number {i}"
 
 
 def tensors(model: VarsDoc, rows: range) -> tuple[PageBatch, QueryBatch]:

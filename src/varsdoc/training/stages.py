@@ -66,6 +66,8 @@ def run_stage(config: TrainConfig, resume: bool = False) -> Finished:
     except DataError as error:
         # From a worker it comes wrapped in a traceback; its own sentence is the last line.
         raise DataError(str(error).strip().splitlines()[-1].split("DataError: ")[-1]) from error
+    finally:
+        trainer.close_bars()
     if rank() == 0:
         trainer._save(str(config.result))
     if world_size() > 1:
@@ -82,7 +84,7 @@ def make_trainer(config: TrainConfig, arguments: TrainingArguments) -> VarsTrain
     if len(pairs) < together:
         raise DataError(f"The training data has {len(pairs)} pairs, fewer than one global batch of {together}.")
     source = source_of(config)
-    if config.model.probes_per_variant == 1 and (config.model.fresh or not has_probe(source)):
+    if config.model.fresh or not has_probe(source):
         _start_probes(model, pairs, config.seed)
     return VarsTrainer(
         model,

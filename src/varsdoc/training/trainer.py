@@ -154,6 +154,13 @@ class VarsTrainer(Trainer):
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
+    def close_bars(self) -> None:
+        """End the progress bar's line, so that an error does not begin in its middle."""
+        for callback in self.callback_handler.callbacks:
+            bar = getattr(callback, "training_bar", None)
+            if bar is not None:
+                bar.close()
+
     # Checkpoints
 
     def _get_output_dir(self, trial: Any) -> str:
