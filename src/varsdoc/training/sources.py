@@ -57,7 +57,7 @@ def open_source(path: str) -> Source:
     if place.is_file() and place.suffix == ".jsonl":
         return JsonlSource(place)
     if place.is_dir():
-        files = sorted(place.rglob("*.parquet"))
+        files = _parquet_files(place)
         if not files:
             raise DataError(f"{path} holds neither corpus.jsonl nor a parquet file; give a training set.")
         return ParquetSource(files)
@@ -79,10 +79,15 @@ def _from_hub(name: str) -> list[Path]:
             f"{name} is no folder here and could not be fetched from the hub ({reason}); download it where there is a "
             "network and give its folder."
         ) from error
-    files = sorted(Path(folder).rglob("train*.parquet")) or sorted(Path(folder).rglob("*.parquet"))
+    files = _parquet_files(Path(folder))
     if not files:
         raise DataError(f"The hub data set {name} holds no parquet file.")
     return files
+
+
+def _parquet_files(folder: Path) -> list[Path]:
+    """The training split where files are named by split, else all."""
+    return sorted(folder.rglob("train*.parquet")) or sorted(folder.rglob("*.parquet"))
 
 
 class ParquetSource(Source):
@@ -95,7 +100,7 @@ class ParquetSource(Source):
         for path in files:
             try:
                 content = arrow.ParquetFile(path)
-            except (OSError, arrow.lib.ArrowException) as error:
+            except (OSError, ValueError) as error:  # pyarrow's errors are kinds of these
                 raise DataError(f"{path} cannot be read as parquet ({str(error).splitlines()[0]}).") from error
             missing = {"image", "query"} - set(content.schema_arrow.names)
             if missing:
