@@ -12,11 +12,11 @@ import torch
 from transformers import TrainerCallback
 
 from training.launch import python
-from training.tiny import run_settings, write_config
+from training.tiny import run_settings, write_beir, write_config
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
 from varsdoc.training.config import load_config
-from varsdoc.training.stages import make_trainer, train, training_arguments
+from varsdoc.training.stages import make_trainer, optimiser_steps, train, training_arguments
 from varsdoc.training.trainer import TrainingError
 
 ACCIDENT = str(Path(__file__).parent / "interrupted.py")
@@ -106,3 +106,25 @@ def test_checkpoints_beyond_the_number_to_keep_are_dropped(root: Path) -> None:
     content = settings(root, "keep") | {"save_every": 2, "keep": 2}
     train(write_config(root / "keep.yaml", **content))
     assert sorted(path.name for path in (root / "keep").glob("checkpoint-*")) == ["checkpoint-6", "checkpoint-8"]
+
+
+def test_resuming_a_finished_run_changes_nothing(root: Path) -> None:
+    config = write_config(root / "done.yaml", **settings(root, "done"))
+    first = train(config)
+    before = VarsDoc.from_pretrained(first.model).checkpoint_hash
+    (first.model / "varsdoc.json").unlink()  # as if the last save had failed
+    again = train(config, resume=True)
+    assert again.steps == first.steps == 8
+    assert again.loss == pytest.approx(first.loss, abs=1e-4)
+    assert VarsDoc.from_pretrained(again.model).checkpoint_hash == before
+
+
+@pytest.mark.parametrize("optim", [{"batch": 5}, {"batch": 6, "micro_batch": 2}, {"batch": 6, "micro_batch": 3}])
+@pytest.mark.parametrize("grad_cache", [False, True])
+def test_a_run_takes_the_steps_that_were_planned(root: Path, optim: dict[str, int], grad_cache: bool) -> None:
+    content = run_settings(
+        root, "plan", epochs=1.5, steps=None, grad_cache=grad_cache and "micro_batch" in optim, **optim
+    )
+    content["data"]["train"] = [str(write_beir(root / "odd", 23))]
+    path = write_config(root / "plan.yaml", **content)
+    assert train(path).steps == optimiser_steps(load_config(path), 23, 1)

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 
 import pytest
+
 from training.launch import ROOT
 
 

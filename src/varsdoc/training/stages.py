@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
 import math
 import os
@@ -11,7 +12,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
 import yaml
 from transformers import TrainingArguments
 
@@ -23,7 +23,7 @@ from varsdoc.training.data import Pairs
 from varsdoc.training.judge import read_judged
 from varsdoc.training.ranks import rank, world_size
 from varsdoc.training.sources import DataError
-from varsdoc.training.trainer import VarsTrainer, last_checkpoint
+from varsdoc.training.trainer import TrainingError, VarsTrainer, last_checkpoint
 
 logger = logging.getLogger(__name__)
 PROBE_PAGES = 8
@@ -61,6 +61,16 @@ def run_stage(config: TrainConfig, resume: bool = False) -> Finished:
     if rank() == 0:
         run.mkdir(parents=True, exist_ok=True)
         (run / "config.yaml").write_text(yaml.safe_dump(dataclasses.asdict(config), sort_keys=False))
+    if last and _step(last) >= optimiser_steps(config, len(trainer.pairs), world_size()):
+        trainer._load_from_checkpoint(str(last))  # all steps are done; transformers would take one more
+        steps, loss = _step(last), _logged_loss(last)
+    else:
+        steps, loss = _train(trainer, last)
+    _save_result(trainer, config.result)
+    return Finished(config.result, steps, loss, len(trainer.bad))
+
+
+def _train(trainer: VarsTrainer, last: Path | None) -> tuple[int, float]:
     try:
         output = trainer.train(resume_from_checkpoint=str(last) if last else None)
     except DataError as error:
@@ -68,11 +78,31 @@ def run_stage(config: TrainConfig, resume: bool = False) -> Finished:
         raise DataError(str(error).strip().splitlines()[-1].split("DataError: ")[-1]) from error
     finally:
         trainer.close_bars()
+    return output.global_step, output.training_loss
+
+
+def _save_result(trainer: VarsTrainer, folder: Path) -> None:
+    failure: Exception | None = None
     if rank() == 0:
-        trainer._save(str(config.result))
-    if world_size() > 1:
-        dist.barrier()
-    return Finished(config.result, output.global_step, output.training_loss, len(trainer.bad))
+        try:
+            trainer._save(str(folder))
+        except Exception as error:  # what a full disk raises depends on the library that writes
+            failure = error
+    if not trainer.all_ranks_did(failure):
+        raise TrainingError(
+            f"The trained model could not be saved to {folder} ({failure or 'see rank 0'}); "
+            "its last checkpoint is whole, so make room and run again with --resume."
+        ) from failure
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.split("-")[1])
+
+
+def _logged_loss(checkpoint: Path) -> float:
+    history = json.loads((checkpoint / "trainer_state.json").read_text())["log_history"]
+    losses = [line["loss"] for line in history if "loss" in line]
+    return sum(losses) / len(losses) if losses else math.nan
 
 
 def make_trainer(config: TrainConfig, arguments: TrainingArguments) -> VarsTrainer:
@@ -108,7 +138,7 @@ def _start_probes(model: VarsDoc, pairs: Pairs, seed: int) -> None:
 def training_arguments(config: TrainConfig) -> TrainingArguments:
     """Our config in the terms of transformers."""
     optim = config.optim
-    accumulate = 1 if optim.grad_cache or not optim.micro_batch else optim.batch // optim.micro_batch
+    accumulate = accumulation(config)
     gpu = torch.cuda.is_available()
     arguments = TrainingArguments(
         output_dir=config.output,
@@ -153,14 +183,22 @@ def _reporters(wanted: list[str]) -> list[str]:
 
 
 def optimiser_steps(config: TrainConfig, pairs: int, ranks: int) -> int:
-    """How many optimiser steps a run takes. The last, smaller batch of an epoch is left out.
+    """How many optimiser steps a run takes. What does not fill a forward pass on every rank is left out of an epoch.
 
     >>> optimiser_steps(TrainConfig(), pairs=118695, ranks=4)  # one epoch of 32 x 4
     927
     """
     if config.optim.steps:
         return config.optim.steps
-    return math.ceil(config.optim.epochs * (pairs // (config.optim.batch * ranks)))
+    accumulate = accumulation(config)
+    passes = pairs // (config.optim.batch // accumulate) // ranks
+    return math.ceil(config.optim.epochs * math.ceil(passes / accumulate))
+
+
+def accumulation(config: TrainConfig) -> int:
+    """Forward passes whose gradients are added up; a grad_cache batch is one."""
+    optim = config.optim
+    return 1 if optim.grad_cache or not optim.micro_batch else optim.batch // optim.micro_batch
 
 
 def launched_ranks() -> int:

@@ -68,6 +68,7 @@ class VarsTrainer(Trainer):
         keep: int = 2,
     ) -> None:
         self.encoder = model
+        self.pairs = pairs
         self.loss_config = loss
         self.judge_batch = judge_batch
         self.base = base
@@ -128,8 +129,7 @@ class VarsTrainer(Trainer):
             if self.is_world_process_zero():
                 logger.warning("skipped the record %s: %s", bad.name, bad.reason)
         if new:
-            assert isinstance(self.train_dataset, Pairs)
-            check_bad(list(self.bad.values()), len(self.train_dataset))
+            check_bad(list(self.bad.values()), len(self.pairs))
 
     # Curves
 
@@ -172,7 +172,7 @@ class VarsTrainer(Trainer):
         run = Path(self.args.output_dir)
         if self.is_world_process_zero():
             shutil.rmtree(run / STAGING, ignore_errors=True)
-        self._all_ranks_did(None)
+        self.all_ranks_did(None)
         failure: Exception | None = None
         self._saving = True
         try:
@@ -181,7 +181,7 @@ class VarsTrainer(Trainer):
             failure = error
         finally:
             self._saving = False
-        if not self._all_ranks_did(failure):
+        if not self.all_ranks_did(failure):
             if self.is_world_process_zero():
                 shutil.rmtree(run / STAGING, ignore_errors=True)
             last = last_checkpoint(run)
@@ -194,9 +194,10 @@ class VarsTrainer(Trainer):
             _move_in(run / STAGING / f"checkpoint-{self.state.global_step}", run)
             for old in checkpoints(run)[: -self.keep]:
                 shutil.rmtree(old, ignore_errors=True)
-        self._all_ranks_did(None)
+        self.all_ranks_did(None)
 
-    def _all_ranks_did(self, failure: Exception | None) -> bool:
+    def all_ranks_did(self, failure: Exception | None) -> bool:
+        """Wait for every rank, and learn whether all succeeded."""
         failed = torch.tensor([0.0 if failure is None else 1.0], device=self.args.device)
         return not sum_over_ranks(failed).item()
 
