@@ -96,6 +96,14 @@ def test_a_dry_run_counts_what_is_there(root: Path) -> None:
     assert made.steps is None
 
 
+def test_the_room_names_its_public_things() -> None:
+    import varsdoc.training as room
+
+    assert {name: getattr(room, name).__name__ for name in room.__all__} == {name: name for name in room.__all__}
+    with pytest.raises(AttributeError):
+        room.absent  # noqa: B018
+
+
 def test_the_room_trains_without_extras(root: Path) -> None:
     """As on a bare GPU host: these imports fail as if the packages were not there."""
     content: dict[str, Any] = run_settings(root, steps=1)

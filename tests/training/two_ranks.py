@@ -62,7 +62,9 @@ def main(folder: Path) -> None:
     rank = dist.get_rank()
     for name, (config, rows, micro_batch) in CASES.items():
         model = fresh_model()
-        result = step(DistributedDataParallel(model), share(model, rows[rank], micro_batch), config)
+        result = step(
+            DistributedDataParallel(model, broadcast_buffers=False), share(model, rows[rank], micro_batch), config
+        )
         torch.save(result, folder / f"{name}-{rank}.pt")
     dist.destroy_process_group()
 

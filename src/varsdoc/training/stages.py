@@ -167,6 +167,7 @@ def training_arguments(config: TrainConfig) -> TrainingArguments:
         use_cpu=not gpu and not torch.backends.mps.is_available(),
         ddp_backend="gloo" if launched_ranks() > 1 and not gpu else None,
         ddp_find_unused_parameters=False,
+        ddp_broadcast_buffers=False,  # they are rotation tables, the same everywhere
     )
     if arguments.n_gpu > 1:
         logger.warning("using one of %d GPUs; start with torchrun --nproc-per-node to use them all.", arguments.n_gpu)
