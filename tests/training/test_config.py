@@ -44,6 +44,8 @@ def test_a_config_inherits_and_changes(tmp_path: Path) -> None:
         ("loss: {temperature: 0}", "loss.temperature must be above 0"),
         ("loss: 3", "loss must be LossConfig, not 3"),
         ("model: {lora: {r: 4}, vision: true}", "model.vision needs lora: null"),
+        ("model: {fresh: true}", "model.fresh needs vision: true"),
+        ("model: {fresh: true, vision: true, lora: {r: 4}}", "model.vision needs lora: null"),
         ("optim: {grad_cache: true}", "needs optim.micro_batch"),
         ("optim: {batch: 6, micro_batch: 4}", r"optim.batch \(6\) must be a multiple"),
         ("after: x.yaml\nmodel: {source: y}", "not both"),

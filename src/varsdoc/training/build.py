@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -127,8 +128,8 @@ def adapter_base(source: str | None) -> str:
     return str(Path(base).resolve()) if Path(base).is_dir() else base
 
 
-def has_probe(source: str | None) -> bool:
-    """Whether a source brings a probe of its own."""
+def source_settings(source: str | None) -> dict[str, Any]:
+    """varsdoc.json of a source; empty for a foreign one, which has neither probe nor variants."""
     folder = nano_folder() if source is None else locate(source)
     settings = folder / "varsdoc.json"
-    return settings.is_file() and bool(read_json(settings).get("branch_layers"))
+    return read_json(settings) if settings.is_file() else {}

@@ -282,5 +282,7 @@ def _check(config: TrainConfig, source: str) -> None:
         raise ConfigError(
             f"{source}: model.fresh needs lora: null; an adapter over random weights has no base to load."
         )
+    if model.fresh and not model.vision:
+        raise ConfigError(f"{source}: model.fresh needs vision: true; a random vision tower would stay random.")
     if config.after and model.source:
         raise ConfigError(f"{source}: give model.source or after, not both; after starts from that stage's result.")

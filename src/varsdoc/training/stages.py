@@ -17,9 +17,10 @@ from transformers import TrainingArguments
 
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
-from varsdoc.training.build import adapter_base, build_model, has_probe, source_of
+from varsdoc.training.build import adapter_base, build_model, source_of, source_settings
 from varsdoc.training.config import TrainConfig, load_config
 from varsdoc.training.data import Pairs
+from varsdoc.training.expansion import expansion_gaps
 from varsdoc.training.judge import read_judged
 from varsdoc.training.ranks import rank, world_size
 from varsdoc.training.sources import DataError
@@ -114,8 +115,11 @@ def make_trainer(config: TrainConfig, arguments: TrainingArguments) -> VarsTrain
     if len(pairs) < together:
         raise DataError(f"The training data has {len(pairs)} pairs, fewer than one global batch of {together}.")
     source = source_of(config)
-    if config.model.fresh or not has_probe(source):
+    before = {} if config.model.fresh else source_settings(source)
+    if not before.get("branch_layers"):
         _start_probes(model, pairs, config.seed)
+    elif before["variants"] == 1 < model.config.variants:
+        _report_expansion(model, pairs)
     return VarsTrainer(
         model,
         arguments,
@@ -133,6 +137,18 @@ def _start_probes(model: VarsDoc, pairs: Pairs, seed: int) -> None:
     """A new probe starts at the mean token of real pages, not of the prompt alone."""
     pages = [pairs[i].patches for i in range(min(PROBE_PAGES, len(pairs)))]
     model.reset_probes(pages=model.processor.pages(pages), seed=seed)
+
+
+def _report_expansion(model: VarsDoc, pairs: Pairs) -> None:
+    examples = [pairs[i] for i in range(min(PROBE_PAGES, len(pairs)))]
+    processor = model.processor
+    pages = processor.pages([example.patches for example in examples])
+    gaps = expansion_gaps(model, pages, processor.queries([processor.query_ids(x.query) for x in examples]))
+    if rank() == 0:
+        said = ", ".join(f"{gap:.4f}" for gap in gaps)
+        logger.warning(
+            "expanded 1 -> %d; scores of variants 2.. differ from variant 1 by up to %s", len(gaps) + 1, said
+        )
 
 
 def training_arguments(config: TrainConfig) -> TrainingArguments:
