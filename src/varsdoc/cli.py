@@ -64,6 +64,25 @@ def info(
 
 
 @app.command()
+def train(
+    config: Annotated[str, typer.Argument(help="A training config, like configs/paper/warmup.yaml.")],
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint in its output.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be trained and what is missing.")] = False,
+) -> None:
+    """Train one stage. Several GPUs: torchrun --nproc-per-node N -m varsdoc.cli train CONFIG."""
+    if dry_run:
+        from varsdoc.training.plan import plan
+
+        typer.echo("\n".join(plan(config).lines()))
+        return
+    from varsdoc.training.stages import train as run
+
+    done = run(config, resume)
+    skipped = f", {done.bad_records} bad records skipped" if done.bad_records else ""
+    typer.echo(f"{done.model}: {done.steps} steps, mean loss {done.loss:.4f}{skipped}", err=True)
+
+
+@app.command()
 def demo() -> None:
     """Encode a few sample pages, ask questions, and show which pages answer, by which reading."""
     from varsdoc.demo import run

@@ -1,0 +1,72 @@
+"""All-pairs variant-aware MaxSim with a gradient, in bounded memory.
+
+The similarity of 32 queries with 128 pages of 5 x 790 tokens is 2.6 GB in float32, and autograd would keep it.
+Only one number per (query token, page, variant) matters: which page token won. So the forward pass goes page by page,
+keeps the winners' indices alone, and the backward pass needs no similarity at all: the gradient of a maximum is the
+gradient of one product. Equal to `varsdoc.scoring.score_pages`, and in its gradients to plain autograd.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CHUNK_BYTES = 256 * 1024**2
+
+
+def score_all(
+    queries: Tensor, query_mask: Tensor, pages: Tensor, page_mask: Tensor, chunk_bytes: int = CHUNK_BYTES
+) -> Tensor:
+    """Sums over query tokens of the best product: (Q, T, d) x (P, K, M, d) -> (Q, P, K).
+
+    query_mask (Q, T) and page_mask (P, M) are true on real tokens; padding neither adds nor wins.
+    chunk_bytes bounds the similarities that exist at one time; one page against all queries always goes.
+
+    >>> query = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])
+    >>> page = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.5], [0.8, 0.0]]]])
+    >>> score_all(query, torch.ones(1, 2, dtype=torch.bool), page, torch.ones(1, 2, dtype=torch.bool))
+    tensor([[[1.0000, 1.3000]]])
+    """
+    return _MaxSim.apply(queries, query_mask, pages, page_mask, chunk_bytes)
+
+
+class _MaxSim(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, query_mask: Tensor, pages: Tensor, page_mask: Tensor, chunk_bytes: int
+    ) -> Tensor:
+        (q, t, d), (p, k, m, _) = queries.shape, pages.shape
+        tokens = queries.reshape(q * t, d)
+        scores = queries.new_empty(q, p, k)
+        winners = torch.empty(p, k, q * t, dtype=torch.int32, device=queries.device)
+        for rows in _chunks(p, 2 * q * t * k * m * queries.element_size(), chunk_bytes):
+            similarity = pages[rows] @ tokens.T  # (pages, K, M, Q * T)
+            similarity.masked_fill_(~page_mask[rows, None, :, None], -torch.inf)
+            best, index = similarity.max(2)
+            winners[rows] = index.int()
+            best = best.view(-1, k, q, t).masked_fill_(~query_mask, 0.0)
+            scores[:, rows] = best.sum(-1).permute(2, 0, 1)
+        ctx.save_for_backward(queries, query_mask, pages, winners)
+        ctx.chunk_bytes = chunk_bytes
+        return scores
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None, None]:
+        queries, query_mask, pages, winners = ctx.saved_tensors
+        (q, t, d), (p, k, _, _) = queries.shape, pages.shape
+        tokens = queries.reshape(q * t, d)
+        to_queries, to_pages = torch.zeros_like(tokens), torch.zeros_like(pages)
+        for rows in _chunks(p, 2 * k * q * t * d * queries.element_size(), ctx.chunk_bytes):
+            index = winners[rows].long()[..., None].expand(-1, -1, -1, d)  # (pages, K, Q * T, d)
+            grad = grads[0][:, rows].permute(1, 2, 0)[..., None]  # (pages, K, Q, 1), the same for a query's tokens
+            weight = (grad * query_mask).flatten(2)  # (pages, K, Q * T)
+            to_queries += (pages[rows].gather(2, index) * weight[..., None]).sum((0, 1))
+            to_pages[rows] = to_pages[rows].scatter_add(2, index, weight[..., None] * tokens)
+        return to_queries.view_as(queries), None, to_pages, None, None
+
+
+def _chunks(count: int, bytes_each: int, limit: int) -> list[slice]:
+    step = max(1, limit // max(1, bytes_each))
+    return [slice(start, min(start + step, count)) for start in range(0, count, step)]
