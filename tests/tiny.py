@@ -17,6 +17,7 @@ from transformers import Qwen2_5_VLConfig, Qwen2_5_VLModel
 
 from varsdoc.model import PageBatch, VarsConfig, VarsDoc, nano_config
 from varsdoc.model.checkpoint import nano_folder
+from varsdoc.model.qwen25vl import Qwen25VL
 
 BLOCKS = 4
 PAGE_SIZES = ((140, 224), (280, 140), (84, 84), (140, 224))  # height, width: mixed, one of them twice
@@ -82,6 +83,11 @@ def page(height: int, width: int, seed: int = 0) -> np.ndarray:
 
 def batch(model: VarsDoc, sizes: tuple[tuple[int, int], ...] = PAGE_SIZES) -> PageBatch:
     return model.processor.pages([model.processor.page(page(h, w, i)) for i, (h, w) in enumerate(sizes)])
+
+
+def embed(model: VarsDoc, batch: PageBatch) -> torch.Tensor:
+    """Document tokens as they enter the first block."""
+    return Qwen25VL(model.backbone).embed_pages(batch, model.config.image_mean, model.config.image_std)
 
 
 def stock_copy(model: VarsDoc, implementation: str = "sdpa") -> Qwen2_5_VLModel:

@@ -92,12 +92,13 @@ def demo() -> None:
 
 def _table(facts: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in facts.items():
         shown = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-        table.add_row(name.replace("_", " "), json.dumps(value) if name == "prefix" else shown)
+        table.add_row(name.replace("_", " "), escape(json.dumps(value) if name == "prefix" else shown))
     Console(highlight=False).print(table)
 
 
@@ -114,6 +115,9 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        print(f"error: {error.filename or 'writing'}: {error.strerror or error}.", file=sys.stderr)
         sys.exit(1)
 
 

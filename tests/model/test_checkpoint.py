@@ -122,9 +122,6 @@ def test_the_packaged_model_is_the_same_every_time_and_says_that_it_is_untrained
     assert torch.equal(torch.random.get_rng_state(), before), "loading does not move the global random state"
 
 
-# Expansion
-
-
 @pytest.mark.parametrize("branch_layers", [1, 2, 4])
 def test_after_expansion_variant_one_is_the_warmed_up_model(branch_layers: int) -> None:
     warm = tiny.model(1, branch_layers, heads="shared")
@@ -164,6 +161,20 @@ def test_noise_is_seeded_relative_and_spares_variant_one() -> None:
     assert torch.equal(noisy.query_head.weight, exact.query_head.weight)
 
 
+def test_noise_that_is_no_number_is_refused() -> None:
+    for wrong in (float("nan"), -1.0, float("inf")):
+        with pytest.raises(ConfigError, match="noise must be 0 or more"):
+            tiny.model(1, 2, heads="shared").expand(3, noise=wrong)
+
+
+def test_a_head_of_its_own_for_queries_leaves_a_trained_model_trained(tmp_path: Path) -> None:
+    tiny.model(1, 2, heads="shared", trained=True).save_pretrained(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UntrainedWarning)
+        model = VarsDoc.from_pretrained(tmp_path, heads="separate", device="cpu")
+    assert model.query_head is not None
+
+
 def test_expansion_may_keep_one_head_for_the_ablation() -> None:
     model = tiny.model(1, 2, heads="shared").expand(3, heads="shared")
     assert len(model.heads) == 1
@@ -198,9 +209,6 @@ def test_probes_start_at_the_mean_page_token() -> None:
     fresh = VarsDoc(model.config, tiny.tokenizer())
     rows = fresh.backbone.language_model.embed_tokens.weight[fresh.processor.prompt_ids]
     torch.testing.assert_close(fresh.probes.data, rows.mean(0).expand(3, -1).detach(), atol=0.01, rtol=0)
-
-
-# LoRA
 
 
 def test_an_adapter_is_saved_with_probes_and_heads_and_comes_back(tmp_path: Path) -> None:
@@ -238,7 +246,107 @@ def test_an_adapter_finds_its_base_where_it_is_told(tmp_path: Path, monkeypatch:
     assert torch.equal(vectors(load(tmp_path / "adapter", base=tmp_path / "base")), vectors(model))
 
 
-# Bad checkpoints
+def adapted(model: VarsDoc, seed: int = 0) -> VarsDoc:
+    """A model with an adapter that has moved."""
+    model.set_trainable(SMALL_LORA)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name or name == "probes":
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def test_an_adapter_over_the_packaged_model_comes_back(tmp_path: Path) -> None:
+    model = adapted(load(None))
+    model.save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "adapter_config.json").read_text())["base_model_name_or_path"] == "varsdoc-nano"
+    again = load(tmp_path)
+    torch.testing.assert_close(vectors(again), vectors(model), atol=1e-6, rtol=0)
+
+
+def test_adapters_are_saved_again_in_place_elsewhere_and_after_a_move(tmp_path: Path) -> None:
+    tiny.model(3, 2).save_pretrained(tmp_path / "here" / "base")
+    model = adapted(load(tmp_path / "here" / "base"))
+    expected = vectors(model)
+    model.save_pretrained(tmp_path / "here" / "adapter")
+    again = load(tmp_path / "here" / "adapter")
+    again.save_pretrained(tmp_path / "here" / "adapter")
+    again.save_pretrained(tmp_path / "here" / "other")
+    assert contents(tmp_path / "here" / "adapter") == contents(tmp_path / "here" / "other")
+    (tmp_path / "here").rename(tmp_path / "there")
+    for name in ("adapter", "other"):
+        torch.testing.assert_close(vectors(load(tmp_path / "there" / name)), expected, atol=1e-6, rtol=0)
+
+
+def test_an_adapter_is_not_written_over_its_base_nor_over_nothing(tmp_path: Path) -> None:
+    tiny.model(3, 2).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="is the base of this adapter"):
+        adapted(load(tmp_path)).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="weights that no folder holds"):
+        adapted(tiny.model(3, 2)).save_pretrained(tmp_path / "other")
+
+
+def test_a_merged_model_over_its_adapter_folder_is_the_merged_model(tmp_path: Path) -> None:
+    tiny.model(3, 2).save_pretrained(tmp_path / "base")
+    model = adapted(load(tmp_path / "base"))
+    model.save_pretrained(tmp_path / "run")
+    model.merge_lora().save_pretrained(tmp_path / "run")
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == {"config.json", "model.safetensors", "tokenizer.json", "varsdoc.json"}
+    assert torch.equal(vectors(load(tmp_path / "run")), vectors(model))
+
+
+def test_training_everything_folds_an_adapter_in_first(tmp_path: Path) -> None:
+    model = adapted(tiny.model(3, 2))
+    expected = vectors(model)
+    model.set_trainable(None)
+    assert not any("lora" in name for name, _ in model.named_parameters())
+    torch.testing.assert_close(vectors(model), expected, atol=1e-4, rtol=0)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(vectors(load(tmp_path)), vectors(model))
+
+
+def test_the_hash_is_that_of_the_files_in_every_dtype_and_follows_every_change(tmp_path: Path) -> None:
+    tiny.model(3, 2).save_pretrained(tmp_path / "base", dtype="bfloat16")
+    adapted(load(tmp_path / "base")).save_pretrained(tmp_path / "adapter")
+    for source in (tmp_path / "base", tmp_path / "adapter"):
+        assert (
+            len({load(source, dtype=kind).checkpoint_hash for kind in ("float32", "bfloat16", "float16", "int8")}) == 1
+        )
+    assert load(tmp_path / "base").checkpoint_hash != load(tmp_path / "adapter").checkpoint_hash
+    first = load(tmp_path / "base").checkpoint_hash
+    changes = {
+        "in place": lambda m: torch.nn.init.ones_(m.probes),
+        "reset": lambda m: m.reset_probes(seed=3),
+        "weights": lambda m: m.load_state_dict({k: v + 1 for k, v in m.state_dict().items()}),
+        "replaced": lambda m: setattr(m, "probes", torch.nn.Parameter(m.probes.detach() + 1)),
+    }
+    for name, change in changes.items():
+        model = load(tmp_path / "base")
+        change(model)
+        assert model.checkpoint_hash != first, name
+    other = json.loads((tmp_path / "base" / "tokenizer.json").read_text())
+    other["model"]["merges"] = other["model"]["merges"][:50]
+    (tmp_path / "base" / "tokenizer.json").write_text(json.dumps(other))
+    assert load(tmp_path / "base").checkpoint_hash != first, "another tokenizer is another encoder"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"peft_type": "IA3"}, "of type 'IA3'"),
+        ({"base_model_name_or_path": 5}, "names no base model"),
+        ({"r": 9}, "has language_model.*with shape"),
+    ],
+)
+def test_a_bad_adapter_is_one_sentence(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    tiny.model(3, 2).save_pretrained(tmp_path / "base")
+    adapted(load(tmp_path / "base")).save_pretrained(tmp_path / "adapter")
+    path = tmp_path / "adapter" / "adapter_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(CheckpointError, match=message):
+        load(tmp_path / "adapter")
 
 
 def broken(tmp_path: Path, what: str) -> Path:
@@ -274,6 +382,17 @@ def broken(tmp_path: Path, what: str) -> Path:
         (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert"}))
     elif what == "list for settings":
         (tmp_path / "config.json").write_text("[1]")
+    elif what == "scale missing":
+        state["language_model.norm.weight"] = torch.zeros(64, dtype=torch.int8)
+        save_file(state, weights)
+    elif what == "index elsewhere":
+        weights.unlink()
+        index = {"weight_map": {"probes": "../other.safetensors"}}
+        (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    elif what == "prefix of no text":
+        (tmp_path / "varsdoc.json").write_text(json.dumps(settings | {"query_prefix": None}))
+    elif what == "colours of text":
+        (tmp_path / "varsdoc.json").write_text(json.dumps(settings | {"image_mean": "abc"}))
     elif what == "settings of another K":
         (tmp_path / "varsdoc.json").write_text(json.dumps(settings | {"variants": 4}))
     return tmp_path
@@ -295,6 +414,10 @@ def broken(tmp_path: Path, what: str) -> Path:
         ("newer format", "format 99"),
         ("another architecture", "type 'bert'"),
         ("list for settings", "holds a list"),
+        ("scale missing", "without its scale"),
+        ("index elsewhere", "names no files of its own folder"),
+        ("prefix of no text", "query_prefix must be text, not None"),
+        ("colours of text", "image_mean must be three positive numbers"),
         ("settings of another K", r"lacks tensor heads\.3"),
     ],
 )
@@ -322,6 +445,8 @@ def test_what_is_no_checkpoint_is_said(tmp_path: Path) -> None:
         ({"branch_layers": 9}, ConfigError, "between 0 and the backbone's 4 blocks, not 9"),
         ({"branch_layers": 1}, CheckpointError, "made with branch_layers=2"),
         ({"heads": "shared"}, CheckpointError, "separate heads"),
+        ({"heads": "foo"}, ConfigError, 'heads must be "separate" or "shared"'),
+        ({"variants": 10**9}, ConfigError, "at most 256"),
         ({"dtype": "float8"}, ConfigError, "no dtype 'float8'"),
         ({"max_visual_tokens": 0}, ConfigError, "max_visual_tokens must be 1 or more"),
     ],
@@ -339,13 +464,38 @@ def test_devices_that_are_not_there_are_refused(device: str, tmp_path: Path) -> 
         VarsDoc.from_pretrained(tmp_path, device=device)
 
 
-def test_a_save_that_fails_leaves_no_folder_that_looks_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_fails_leaves_the_previous_checkpoint_whole(tmp_path: Path) -> None:
+    """A real full disk: files of this process may not grow beyond what the small save needs."""
     model = tiny.model()
     model.save_pretrained(tmp_path)
-    monkeypatch.setattr("varsdoc.model.checkpoint.save_file", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        model.save_pretrained(tmp_path)
-    assert not list(tmp_path.glob(".*partial"))
+    before = contents(tmp_path)
+    program = (
+        "import resource, sys, tiny\n"
+        "from varsdoc.errors import VarsDocError\n"
+        "model = tiny.model(seed=1)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "try: model.save_pretrained(sys.argv[1])\n"
+        "except VarsDocError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "cannot be written" in done.stdout, done.stderr
+    assert contents(tmp_path) == before
+    with pytest.raises(ConfigError, match="no dtype 'float7'"):
+        model.save_pretrained(tmp_path, dtype="float7")
+    assert contents(tmp_path) == before
+
+
+def test_saving_to_a_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        tiny.model().save_pretrained(tmp_path / "file")
 
 
 def test_a_hub_id_is_read_from_the_cache_without_network(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from transformers import Qwen2_5_VLModel
 
 import tiny
 from varsdoc.errors import CheckpointError
-from varsdoc.model import UntrainedWarning, VarsDoc
+from varsdoc.model import LoraSettings, UntrainedWarning, VarsDoc
 from varsdoc.model.patches import pixel_values
 
 # How the releases spell their tensors: colpali-engine on transformers 4.49 and before, 4.52 and after, the HF port.
@@ -115,39 +115,93 @@ def test_sharded_and_half_precision_releases_load(tmp_path: Path) -> None:
     assert torch.equal(ours.head(0).weight, stock.custom_text_proj.weight.bfloat16().float())
 
 
-@pytest.mark.parametrize("layout", ["old", "new"])
-def test_a_release_as_an_adapter_over_its_base_is_plain_colqwen(layout: str, tmp_path: Path) -> None:
-    """LoRA on the language blocks and the head, with the key names of the releases; the sum computed by hand."""
-    stock = Stock()
-    write(tmp_path / "base", stock.state_dict(), layout)
+def write_adapter(
+    folder: Path, stock: Stock, base: Path, layout: str = "new", **settings: Any
+) -> dict[str, torch.Tensor]:
+    """LoRA on the language blocks and the head with the key names of the releases; `stock` gets the sum, by hand."""
     generator = torch.Generator().manual_seed(0)
     adapter: dict[str, torch.Tensor] = {}
+    alphas = settings.get("alpha_pattern", {})
     with torch.no_grad():
         for name, module in stock.named_modules():
             if not isinstance(module, torch.nn.Linear) or "visual" in name:
                 continue
             a = torch.randn(4, module.in_features, generator=generator) / 8
             b = torch.randn(module.out_features, 4, generator=generator) / 8
-            module.weight += 2.0 * b @ a  # lora_alpha / r = 8 / 4
             outer = re.sub(r"^language_model\.", "model.", name) if layout == "old" else name
+            module.weight += alphas.get(outer, 8) / 4 * b @ a  # lora_alpha / r
             adapter[f"base_model.model.{outer}.lora_A.weight"] = a
             adapter[f"base_model.model.{outer}.lora_B.weight"] = b
-    release = tmp_path / "release"
-    release.mkdir()
-    save_file(adapter, release / "adapter_model.safetensors")
-    settings = {
+    folder.mkdir()
+    save_file(adapter, folder / "adapter_model.safetensors")
+    content = {
         "peft_type": "LORA",
         "r": 4,
         "lora_alpha": 8,
         "lora_dropout": 0.1,
         "target_modules": TARGETS,
-        "base_model_name_or_path": str(tmp_path / "base"),
+        "base_model_name_or_path": str(base),
         "bias": "none",
         "init_lora_weights": "gaussian",
         "task_type": "FEATURE_EXTRACTION",
         "inference_mode": True,
     }
-    (release / "adapter_config.json").write_text(json.dumps(settings))
+    (folder / "adapter_config.json").write_text(json.dumps(content | settings))
+    return adapter
+
+
+def test_patterns_by_layer_name_are_followed_in_the_old_spelling(tmp_path: Path) -> None:
+    stock = Stock()
+    base = write(tmp_path / "base", stock.state_dict(), "old")
+    write_adapter(tmp_path / "release", stock, base, "old", alpha_pattern={"model.layers.0.self_attn.q_proj": 40})
+    same(VarsDoc.from_pretrained(tmp_path / "release", device="cpu"), stock)
+
+
+def test_an_adapter_over_a_half_precision_base_is_folded_in_float32(tmp_path: Path) -> None:
+    stock = Stock()
+    with torch.no_grad():
+        for parameter in stock.parameters():
+            parameter.copy_(parameter.bfloat16().float())
+    base = write(tmp_path / "base", {name: tensor.bfloat16() for name, tensor in stock.state_dict().items()})
+    write_adapter(tmp_path / "release", stock, base)
+    same(VarsDoc.from_pretrained(tmp_path / "release", device="cpu"), stock)
+
+
+def test_a_head_that_the_adapter_stored_whole_is_taken(tmp_path: Path) -> None:
+    """PEFT's modules_to_save over a base that has no head."""
+    stock = Stock()
+    base = write(tmp_path / "base", {n: t for n, t in stock.state_dict().items() if "custom" not in n})
+    adapter = write_adapter(tmp_path / "release", stock, base)
+    kept = {name: tensor for name, tensor in adapter.items() if "custom" not in name}
+    kept["base_model.model.custom_text_proj.weight"] = stock.custom_text_proj.weight.detach()
+    kept["base_model.model.custom_text_proj.bias"] = stock.custom_text_proj.bias.detach()
+    save_file(kept, tmp_path / "release" / "adapter_model.safetensors")
+    same(VarsDoc.from_pretrained(tmp_path / "release", device="cpu"), stock)
+
+
+def test_our_adapter_may_stand_on_an_adapter_release(tmp_path: Path) -> None:
+    """The paper's way: a ColQwen2.5 release, expanded, trained with LoRA, saved, loaded."""
+    stock = Stock()
+    write_adapter(tmp_path / "release", stock, write(tmp_path / "base", stock.state_dict()))
+    with pytest.warns(UntrainedWarning):
+        model = VarsDoc.from_pretrained(tmp_path / "release", variants=3, branch_layers=2, device="cpu")
+    model.set_trainable(LoraSettings(r=2))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.add_(0.05)
+    model.save_pretrained(tmp_path / "ours")
+    with pytest.warns(UntrainedWarning):
+        again = VarsDoc.from_pretrained(tmp_path / "ours", device="cpu")
+    expected, actual = (m.encode_pages([tiny.page(84, 112)])[0].variants for m in (model, again))
+    torch.testing.assert_close(actual, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("layout", ["old", "new"])
+def test_a_release_as_an_adapter_over_its_base_is_plain_colqwen(layout: str, tmp_path: Path) -> None:
+    stock = Stock()
+    release = tmp_path / "release"
+    adapter = write_adapter(release, stock, write(tmp_path / "base", stock.state_dict(), layout), layout)
     ours = VarsDoc.from_pretrained(release, device="cpu")
     same(ours, stock)
     assert not any("lora" in name for name, _ in ours.named_parameters()), "the adapter is folded in"
@@ -157,7 +211,7 @@ def test_a_release_as_an_adapter_over_its_base_is_plain_colqwen(layout: str, tmp
     with pytest.raises(CheckpointError, match=r"lacks tensor custom_text_proj\.lora_B\.weight"):
         VarsDoc.from_pretrained(release, device="cpu")
     save_file(adapter | {"base_model.model.other.lora_B.weight": torch.zeros(2)}, release / "adapter_model.safetensors")
-    with pytest.raises(CheckpointError, match=r"lacks tensor|unexpected tensor"):
+    with pytest.raises(CheckpointError, match=r"lacks tensor|unexpected tensor|does not fit"):
         VarsDoc.from_pretrained(release, device="cpu")
 
 
@@ -204,6 +258,12 @@ def test_pixel_limits_and_statistics_come_from_the_release(tmp_path: Path) -> No
     config = VarsDoc.from_pretrained(folder, device="cpu").config
     assert (config.max_visual_tokens, config.min_visual_tokens) == (100, 8)
     assert config.image_mean == (0.5, 0.4, 0.3)
+    (folder / "preprocessor_config.json").unlink()
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": {"size": {"longest_edge": 784 * 50}}}))
+    assert VarsDoc.from_pretrained(folder, device="cpu").config.max_visual_tokens == 50
+    (folder / "processor_config.json").write_text(json.dumps({"image_processor": {"max_pixels": "x"}}))
+    with pytest.raises(CheckpointError, match=r"image settings beside .* cannot be read"):
+        VarsDoc.from_pretrained(folder, device="cpu")
 
 
 @pytest.mark.parametrize("name", ["language_model.layers.2.self_attn.k_proj.bias", "visual.merger.mlp.0.weight"])

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 import tiny
 from varsdoc.errors import ConfigError, InputError
-from varsdoc.model import VarsDoc
+from varsdoc.model import Processor, VarsDoc
 from varsdoc.model.varsdoc import group_by_size
 
 
@@ -32,10 +35,7 @@ def test_pages_come_back_in_order_with_their_grid_whatever_the_batches(model: Va
 
 
 def test_cells_are_the_image_tokens(model: VarsDoc) -> None:
-    """Changing one corner of the page moves the first cell's input, so the first cell of the embedding."""
     image = tiny.page(112, 112)
-    changed = image.copy()
-    changed[84:, 84:] = 255 - changed[84:, 84:]
     batch = model.processor.pages([model.processor.page(image)])
     ids = batch.input_ids[0]
     page = model.encode_pages([image])[0]
@@ -77,9 +77,11 @@ def test_queries_are_prefix_text_and_augmentation(model: VarsDoc) -> None:
     assert model.encode_queries([text])[0].shape == (len(raw), 16)
 
 
-def test_the_prefix_is_a_setting_that_changes_embeddings() -> None:
-    bare = tiny.model(query_prefix="", query_augmentation=0)
+def test_the_prefix_is_a_setting_that_changes_embeddings(model: VarsDoc) -> None:
+    bare = tiny.model(3, 2, query_prefix="", query_augmentation=0)
     assert bare.processor.query_ids("hello") == tiny.tokenizer().encode("hello").ids
+    prefixed, plain = (m.encode_queries(["hello"])[0] for m in (model, bare))
+    assert (prefixed[-11] - plain[-1]).abs().max() > 1e-2
 
 
 def test_queries_of_any_batch_equal_the_reference(model: VarsDoc) -> None:
@@ -99,6 +101,20 @@ def test_control_tokens_in_a_question_stay_text(model: VarsDoc) -> None:
     text = ids[: -model.config.query_augmentation]
     assert model.config.backbone.image_token_id not in text
     assert max(text) < 8178, "no special token among them"
+
+
+def test_control_tokens_stay_text_in_a_copy_and_in_a_worker(model: VarsDoc) -> None:
+    for processor in (copy.deepcopy(model).processor, pickle.loads(pickle.dumps(model.processor))):
+        assert processor.query_ids("<|image_pad|>") == model.processor.query_ids("<|image_pad|>")
+
+
+def test_truncation_and_padding_of_a_tokenizer_file_are_switched_off() -> None:
+    odd = tiny.tokenizer()
+    odd.enable_truncation(4)
+    odd.enable_padding(length=64)
+    processor = Processor(tiny.model().config, odd)
+    assert len(processor.prompt_ids) == 14
+    assert processor.query_ids("hello") == tiny.model().processor.query_ids("hello")
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\t"])
@@ -132,9 +148,24 @@ def test_a_single_page_or_question_is_not_taken_for_a_list(model: VarsDoc) -> No
         model.encode_queries([3])  # type: ignore[list-item]
 
 
+def test_what_is_no_list_is_one_sentence(model: VarsDoc) -> None:
+    with pytest.raises(InputError, match="takes a list of pages, not None"):
+        model.encode_pages(None)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="takes a list of questions, not 3"):
+        model.encode_queries(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="pages that encode_pages made"):
+        model.score(model.encode_queries(["a"]), [torch.zeros(3, 2, 16)])  # type: ignore[list-item]
+    with pytest.raises(ConfigError, match="no path 'fast'"):
+        model.forward_queries(model.processor.queries([[1, 2]]), "fast")  # type: ignore[arg-type]
+
+
+def test_a_stack_of_pages_is_a_list(model: VarsDoc) -> None:
+    assert len(model.encode_pages(np.stack([tiny.page(84, 84, i) for i in range(2)]))) == 2
+
+
 def test_batch_tokens_must_be_positive(model: VarsDoc) -> None:
-    for wrong in (-1, 0):
-        with pytest.raises(ConfigError, match=f"batch_tokens must be 1 or more, not {wrong}"):
+    for wrong in (-1, 0, "many"):
+        with pytest.raises(ConfigError, match=f"batch_tokens must be 1 or more, not {wrong!r}"):
             model.encode_pages([tiny.page(84, 84)], batch_tokens=wrong)
 
 
@@ -154,12 +185,13 @@ def test_groups_cover_every_item_once_within_the_budget() -> None:
     assert all(len(g) == 1 or len(g) * max(sizes[i] for i in g) <= 16 for g in groups)
 
 
-def test_bfloat16_stays_near_float32() -> None:
-    model, half = tiny.model(3, 2), tiny.model(3, 2).to_device("cpu", "bfloat16")
-    assert half.dtype == torch.bfloat16
+@pytest.mark.parametrize(("name", "dtype"), [("bfloat16", torch.bfloat16), ("float16", torch.float16)])
+def test_half_precision_stays_near_float32(name: str, dtype: torch.dtype) -> None:
+    model, half = tiny.model(3, 2), tiny.model(3, 2).to_device("cpu", name)
+    assert half.dtype == dtype
     a = model.encode_pages([tiny.page(140, 140)])[0].variants
     b = half.encode_pages([tiny.page(140, 140)])[0].variants
-    assert b.dtype == torch.bfloat16
+    assert b.dtype == dtype
     assert torch.nn.functional.cosine_similarity(a, b.float(), dim=-1).min() > 0.97
     with torch.no_grad():
         paths = [half.forward_pages(tiny.batch(half), path).vectors for path in ("reference", "inference", "training")]

@@ -73,6 +73,9 @@ def test_heads_and_embeddings_stay_float_and_saving_is_refused(tmp_path: Path) -
     assert isinstance(model.backbone.visual.blocks[0].attn.qkv, Int8Linear)
     with pytest.raises(ConfigError, match="computes in int8"):
         model.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="computes in int8 for good"):
+        model.to_device("cpu", "float32")
+    assert model.to_device("cpu", "int8").compute_dtype == "int8"
 
 
 def test_int8_is_for_the_cpu() -> None:

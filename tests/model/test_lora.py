@@ -64,11 +64,14 @@ def test_without_lora_everything_is_trained_and_vision_on_request() -> None:
     assert all(p.requires_grad for p in model.parameters())
 
 
-def test_lora_with_vision_trains_the_tower_in_full() -> None:
-    model = tiny.model().set_trainable(LoraSettings(r=2), vision=True)
-    for name, parameter in model.named_parameters():
-        expected = ".visual." in name or "lora_" in name or not name.startswith("backbone.")
-        assert parameter.requires_grad == expected, name
+def test_lora_with_the_tower_and_another_rank_on_top_are_refused() -> None:
+    """An adapter does not hold the tower: it would be trained and lost."""
+    with pytest.raises(ConfigError, match="does not hold the vision tower"):
+        tiny.model().set_trainable(LoraSettings(r=2), vision=True)
+    model = tiny.model().set_trainable(LoraSettings(r=2))
+    model.set_trainable(LoraSettings(r=2))
+    with pytest.raises(ConfigError, match="has an adapter with r=2"):
+        model.set_trainable(LoraSettings(r=16))
 
 
 def test_a_fresh_adapter_changes_nothing_and_a_moved_one_does() -> None:
@@ -86,6 +89,25 @@ def test_a_fresh_adapter_changes_nothing_and_a_moved_one_does() -> None:
         assert (expected - before).abs().max() > 1e-2
         for path in ("inference", "training"):
             torch.testing.assert_close(model.forward_pages(batch, path).vectors, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("probes", [1, 2])
+def test_gradients_with_lora_and_several_probes_equal_the_reference(probes: int) -> None:
+    model = tiny.model(2, 2, probes_per_variant=probes).set_trainable(LoraSettings(r=2, dropout=0.0))
+    batch = tiny.batch(model)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+    gradients = []
+    for path in ("reference", "training"):
+        model.zero_grad()
+        model.forward_pages(batch, path).vectors.cumsum(-1).square().sum().backward()  # type: ignore[arg-type]
+        gradients.append({n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None})
+    assert {"probes", "heads.0.weight"} < gradients[0].keys() == gradients[1].keys()
+    for name, expected in gradients[0].items():
+        scale = expected.abs().max().clamp(min=1e-3)
+        torch.testing.assert_close(gradients[1][name] / scale, expected / scale, atol=1e-4, rtol=0, msg=name)
 
 
 def test_gradients_reach_lora_probes_and_heads_and_nothing_else() -> None:

@@ -81,6 +81,10 @@ def test_exif_rotation_is_applied() -> None:
 def test_transparency_is_laid_over_white() -> None:
     clear = Image.new("RGBA", (40, 40), (0, 0, 0, 0))
     assert read_image(clear).getpixel((5, 5)) == (255, 255, 255)
+    keyed = Image.new("RGB", (40, 40))
+    keyed.info["transparency"] = (0, 0, 0)
+    assert read_image(keyed).getpixel((5, 5)) == (255, 255, 255)
+    assert read_image(clear.convert("RGBa")).getpixel((5, 5)) == (255, 255, 255)
     palette = Image.new("P", (40, 40), 0)
     palette.info["transparency"] = 0
     assert read_image(palette).getpixel((5, 5)) == (255, 255, 255)
@@ -89,6 +93,7 @@ def test_transparency_is_laid_over_white() -> None:
 def test_sixteen_bit_greys_are_scaled_not_clipped() -> None:
     values = np.array([[0, 257 * 100, 65535]], dtype=np.uint16)
     assert np.asarray(read_image(values))[0, :, 0].tolist() == [0, 100, 255]
+    assert np.asarray(read_image(Image.fromarray(np.array([[0, 200]], np.int32))))[0, :, 0].tolist() == [0, 200]
     assert np.asarray(read_image(Image.fromarray(values.astype(np.int32))))[0, :, 0].tolist() == [0, 100, 255]
     assert np.asarray(read_image(Image.fromarray(np.array([[0, 0.5, 1]], np.float32))))[0, :, 0].tolist() == [
         0,

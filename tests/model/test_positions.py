@@ -39,17 +39,18 @@ def test_probe_k_sits_at_the_last_position_plus_k_on_all_axes() -> None:
         assert torch.equal(positions[:, :, batch.mask.shape[1] + k], last + 1 + k)
 
 
-def test_embeddings_equal_a_stock_forward_with_three_axes_and_differ_from_one_axis() -> None:
+@torch.no_grad()
+def test_page_states_are_those_of_three_axes_and_not_of_one() -> None:
+    """Our model against the stock one, given three axes and given the single one to which it falls back."""
     model = tiny.model(1, 0)
     batch = tiny.batch(model)
-    stock = tiny.stock_copy(model)
+    ours = model.page_states(batch, "inference")[0][batch.mask]
     flat = batch.mask.long().cumsum(1).sub(1).clamp(min=0).expand(3, -1, -1)
-    with torch.no_grad():
-        hidden = stock.get_input_embeddings()(batch.input_ids)
-        three, one = (
-            stock.language_model(
-                inputs_embeds=hidden, position_ids=p, attention_mask=batch.mask.long()
-            ).last_hidden_state
-            for p in (batch.positions, flat)
-        )
-    assert (three - one)[batch.mask].abs().max() > 1e-2
+    stock = tiny.stock_copy(model).language_model
+    hidden, mask = tiny.embed(model, batch), batch.mask.long()
+    three, one = (
+        stock(inputs_embeds=hidden, position_ids=positions, attention_mask=mask).last_hidden_state[batch.mask]
+        for positions in (batch.positions, flat)
+    )
+    torch.testing.assert_close(ours, three, atol=1e-5, rtol=0)
+    assert (ours - one).abs().max() > 1e-2

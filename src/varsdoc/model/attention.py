@@ -122,13 +122,18 @@ def causal_with_lse(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tens
     aten = torch.ops.aten
     if q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True, scale=scale)[:2]
-    elif q.device.type == "cuda" and q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] % 8 == 0:
+    elif q.device.type == "cuda" and q.dtype != torch.float32 and _has_flash(q):
         out, lse = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True, False, scale=scale)[:2]
-    elif q.device.type == "cuda" and q.dtype == torch.float32:
+    elif q.device.type == "cuda":
         out, lse = aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, True, scale=scale)[:2]
     else:
         out, lse = causal_with_lse_reference(q, k, v, scale)
     return out, lse[..., : q.shape[2]].float()
+
+
+def _has_flash(q: Tensor) -> bool:
+    """The flash kernel wants an Ampere or newer GPU and a head width that is a multiple of 8."""
+    return torch.cuda.get_device_capability(q.device)[0] >= 8 and q.shape[-1] % 8 == 0
 
 
 def causal_with_lse_reference(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:

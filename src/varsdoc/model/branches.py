@@ -107,7 +107,7 @@ def encode_inference(
         q, k, v = model.qkv(i, rows, rotary)
         out, lse = causal_with_lse(q[:, :, :m], k[:, :, :m], v[:, :, :m], model.scale)
         own_k, own_v = (_own_probes(x[:, :, m:], plan, batch) for x in (k, v))
-        logits = q[:, :, :m] @ own_k.transpose(2, 3) * model.scale
+        logits = q[:, :, :m].float() @ own_k.float().transpose(2, 3) * model.scale
         documents = model.finish(i, documents, merge_keys(out, lse, logits, own_v))
         if i < last:
             probe_rows = model.finish(i, probe_rows, attend_probes(q[:, :, m:], k, v, probe_mask, model.scale))
@@ -121,7 +121,7 @@ def _first_branched_block(
     m = rows.shape[1] - plan.probes
     q, k, v = model.qkv(index, rows, rotary)
     out, lse = causal_with_lse(q[:, :, :m], k[:, :, :m], v[:, :, :m], model.scale)
-    logits = q[:, :, :m] @ k[:, :, m:].transpose(2, 3) * model.scale  # (B, heads, M, R)
+    logits = q[:, :, :m].float() @ k[:, :, m:].float().transpose(2, 3) * model.scale  # (B, heads, M, R)
     logits = logits.unflatten(3, (plan.variants, plan.probes_per_variant)).movedim(3, 0)
     own_v = v[:, :, m:].unflatten(2, (plan.variants, plan.probes_per_variant)).movedim(2, 0)
     attended = merge_keys(out[None], lse[None], logits, own_v)  # (K, B, heads, M, d)

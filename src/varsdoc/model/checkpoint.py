@@ -1,30 +1,23 @@
-"""Save and load.
+"""Load a model, whoever wrote it.
 
 Our folder:  config.json (the backbone's, as transformers writes it), varsdoc.json (our settings), tokenizer.json,
              model.safetensors (or shards with an index): language_model.*, visual.*, probes, heads.k.*, query_head.*
 With LoRA:   adapter_config.json and adapter_model.safetensors as PEFT writes them, varsdoc.json, tokenizer.json,
              varsdoc.safetensors (probes and heads); the base is named in adapter_config.json.
+Others:      a plain Qwen2.5-VL, or a ColQwen2.5 release, merged or as an adapter (colqwen.py).
 
-Safetensors only: loading a checkpoint never runs code from it. Files are written beside their target and moved into
-place, weights first and varsdoc.json last, so that a folder with a varsdoc.json is whole.
+Safetensors only: loading a checkpoint never runs code from it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import fields
-from functools import partial
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig
-from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import Qwen2_5_VLConfig
@@ -32,14 +25,19 @@ from transformers import Qwen2_5_VLConfig
 from varsdoc.errors import CheckpointError, ConfigError
 from varsdoc.model import colqwen, lora
 from varsdoc.model.config import Heads, VarsConfig
-from varsdoc.model.device import choose_device, choose_dtype
-from varsdoc.model.int8 import Int8Linear, quantise_rows
-from varsdoc.model.qwen25vl import architecture, config_json
-from varsdoc.model.sources import SCALE, hash_tensors, locate, read_json, read_tensors, stored_tensors, weight_files
+from varsdoc.model.device import DTYPES, choose_device, choose_dtype
+from varsdoc.model.fingerprint import Origin, state_of
+from varsdoc.model.sources import (
+    OWN,
+    PACKAGED,
+    first_line,
+    locate,
+    read_json,
+    read_tensors,
+    require_same_keys,
+    weight_files,
+)
 from varsdoc.model.varsdoc import VarsDoc
-
-SHARD_BYTES = 4 * 1024**3
-_OWN = ("probes", "heads.", "query_head.")
 
 
 class UntrainedWarning(UserWarning):
@@ -71,33 +69,19 @@ def load(
     noise: float = 0.0,
     seed: int = 0,
 ) -> VarsDoc:
-    """Load a model for use or for training.
-
-    source             None: the packaged checkpoint; a folder; or a hub id, from the cache where it is there
-    variants           K. A checkpoint with one variant is expanded to K; any other K must be the checkpoint's
-    branch_layers      n. Only where the checkpoint has no probe yet; 4 where variants asks for expansion
-    heads              "separate" or "shared" after an expansion
-    device, dtype      default: GPU in bfloat16 where there is one, else CPU in float32; dtype="int8" on CPU
-    max_visual_tokens  another cap than the checkpoint's
-    query_prefix       another prefix than the checkpoint's ("Query: " for ColQwen2.5 up to 0.3.12, "" since)
-    base               for an adapter: its base, where adapter_config.json names one that is not here
-    noise, seed        of an expansion, and of fresh probes and heads
-    """
+    """`VarsDoc.from_pretrained`, which says what the options mean."""
     target = choose_device(device)
     precision = choose_dtype(dtype, target)
-    folder = nano_folder() if source is None else locate(source)
-    if (folder / "varsdoc.json").is_file():
-        model = _load_own_adapter(folder, base) if colqwen.is_adapter(folder) else _load_own(folder, seed)
-    else:
-        model = _load_foreign(folder, base, seed)
-    model.source = "the packaged checkpoint (varsdoc-nano)" if source is None else str(source)
+    model = _load_any(nano_folder() if source is None else locate(source), base, seed, precision)
+    if not _is_packaged(source):
+        model.source = str(source)
     _fit(model, variants, branch_layers, heads, noise, seed)
     overrides: dict[str, Any] = {"max_visual_tokens": max_visual_tokens, "query_prefix": query_prefix}
     given = {key: value for key, value in overrides.items() if value is not None}
     if given:
-        model.config = model.processor.config = model.config.with_(**given)
+        model.reconfigure(model.config.with_(**given))
     if not model.config.trained:
-        reason = "random weights from a fixed seed" if source is None else "its probes or heads are fresh"
+        reason = "its probes or heads are fresh" if model.origin else "random weights from a fixed seed"
         warnings.warn(
             f"{model.source} is untrained ({reason}): its answers mean nothing until it is trained.",
             UntrainedWarning,
@@ -106,18 +90,34 @@ def load(
     return model.to_device(target, precision)
 
 
+def _is_packaged(source: str | Path | None) -> bool:
+    return source is None or Path(source).resolve() == nano_folder().resolve()
+
+
+def _load_any(folder: Path, base: str | Path | None, seed: int, precision: str) -> VarsDoc:
+    """By what lies in the folder. Ends with the weights as stored, on the CPU."""
+    if not (folder / "varsdoc.json").is_file():
+        model = _load_foreign(folder, base, seed, precision)
+    elif colqwen.is_adapter(folder):
+        model = _load_own_adapter(folder, base, precision)
+    else:
+        model = _load_own(folder, seed)
+    model.eval()
+    if model.origin is not None:
+        model.origin = replace(model.origin, state=state_of(model))
+    return model
+
+
 def _fit(
     model: VarsDoc, variants: int | None, branch_layers: int | None, heads: Heads | None, noise: float, seed: int
 ) -> None:
     """Bring a loaded model to the K and n that were asked for, or say why that cannot be."""
     config = model.config
     k = config.variants if variants is None else variants
-    n = (
-        branch_layers
-        if branch_layers is not None
-        else (config.branch_layers or (4 if k > 1 and config.variants == 1 else 0))
-    )
-    config.with_(variants=k, branch_layers=n)  # refuses K = 0 and n > L with a sentence
+    n = branch_layers
+    if n is None:
+        n = config.branch_layers or (4 if k > 1 and config.variants == 1 else 0)
+    wanted = config.with_(variants=k, branch_layers=n, heads=heads or config.heads)  # refuses K = 0 and n > L
     if config.variants > 1 and k != config.variants:
         raise CheckpointError(
             f"{model.source} has K={config.variants} variants, and K={k} was asked for; "
@@ -127,11 +127,16 @@ def _fit(
         raise CheckpointError(
             f"{model.source} was made with branch_layers={config.branch_layers}, and {n} was asked for; leave it out."
         )
-    if heads == "shared" and config.heads == "separate":
+    if wanted.heads == "shared" and config.heads == "separate":
         raise CheckpointError(f"{model.source} has separate heads; they cannot be shared.")
-    if config.variants == 1 and (k, n, heads or config.heads) != (1, config.branch_layers, config.heads):
+    if config.variants > 1 and wanted.heads != config.heads:
+        raise CheckpointError(f"{model.source} has one head for all variants; separate ones come by training.")
+    if (k, n, wanted.heads) != (config.variants, config.branch_layers, config.heads):
+        origin = model.origin
         model.expand(k, n, heads or ("separate" if k > 1 else config.heads), noise, seed)
-        model.config = model.processor.config = model.config.with_(trained=False)
+        if origin is not None:
+            recipe = f"expanded to K={k}, n={n}, {model.config.heads} heads, noise {noise}, seed {seed}"
+            model.origin = replace(origin, recipe=recipe, state=state_of(model))
 
 
 def _empty(config: VarsConfig, tokenizer: Tokenizer) -> VarsDoc:
@@ -143,14 +148,14 @@ def _empty(config: VarsConfig, tokenizer: Tokenizer) -> VarsDoc:
 def _fill(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
     """Put every tensor in its place; shapes and names must match."""
     expected = module.state_dict()
-    lora.require_same_keys(set(state), set(expected), source)
+    require_same_keys(set(state), set(expected), source)
     for name, tensor in state.items():
         if tensor.shape != expected[name].shape:
             raise CheckpointError(
                 f"{source} has {name} with shape {tuple(tensor.shape)}, "
                 f"where the config makes it {tuple(expected[name].shape)}."
             )
-    module.load_state_dict({name: t if t.is_floating_point() else t.float() for name, t in state.items()}, assign=True)
+    module.load_state_dict(state, assign=True)
     _restore_tables(module)
 
 
@@ -162,83 +167,83 @@ def _restore_tables(module: nn.Module) -> None:
             setattr(module.get_submodule(parent), attribute, type(child)(child.config))
 
 
-def _tokenizer(folder: Path) -> Tokenizer:
+def read_tokenizer(folder: Path) -> Tokenizer:
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise CheckpointError(f"{folder} has no tokenizer.json; copy it from the Qwen2.5-VL model it was made from.")
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:
-        raise CheckpointError(f"{path} cannot be read ({str(error).splitlines()[0]}).") from error
+    except Exception as error:  # the Rust side raises bare exceptions
+        raise CheckpointError(f"{path} cannot be read ({first_line(error)}).") from error
 
 
 def _own_config(folder: Path, backbone: Qwen2_5_VLConfig) -> VarsConfig:
     try:
         return VarsConfig.from_settings(backbone, read_json(folder / "varsdoc.json"), str(folder / "varsdoc.json"))
     except ConfigError as error:
-        raise CheckpointError(str(error)) from error
+        raise CheckpointError(f"{folder / 'varsdoc.json'}: {error}") from error
 
 
 def _load_own(folder: Path, seed: int) -> VarsDoc:
     config = _own_config(folder, colqwen.backbone_config(folder))
-    tokenizer = _tokenizer(folder)
-    if folder == nano_folder() and not (folder / "model.safetensors").is_file():
-        return VarsDoc(config, tokenizer, seed)
+    tokenizer = read_tokenizer(folder)
+    packaged = _is_packaged(folder)
+    if packaged and not (folder / "model.safetensors").is_file():
+        model = VarsDoc(config, tokenizer, seed)
+        model.source, model.base = "the packaged checkpoint (varsdoc-nano)", PACKAGED
+        return model
     model = _empty(config, tokenizer)
     paths = weight_files(folder)
     _fill(model, {_outer(name): tensor for name, tensor in read_tensors(paths).items()}, str(folder))
-    model._weights_hash = hash_tensors(stored_tensors(paths))
+    model.source = "the packaged checkpoint (varsdoc-nano)" if packaged else str(folder)
+    model.base = PACKAGED if packaged else str(folder)
+    model.origin = Origin(tuple(paths), "", 0)
     return model
 
 
-def _load_own_adapter(folder: Path, base: str | Path | None) -> VarsDoc:
-    origin = locate(base if base is not None else colqwen.base_of(folder))
-    if colqwen.is_adapter(origin):
-        raise CheckpointError(f"{origin} is an adapter itself; merge it and give the merged folder as base.")
-    config = _own_config(folder, colqwen.backbone_config(origin))
-    model = _empty(config, _tokenizer(folder))
-    state = {
-        name: tensor
-        for name, tensor in colqwen.read_merged(origin).items()
-        if not name.startswith((*_OWN, colqwen.HEAD))
-    }
-    state |= read_tensors([folder / "varsdoc.safetensors"])
-    _fill(model, {_outer(name): tensor for name, tensor in state.items()}, f"{folder} over {origin}")
-    adapter = folder / "adapter_model.safetensors"
-    lora.load_adapter(model.backbone, LoraConfig.from_pretrained(str(folder)), read_tensors([adapter]), str(folder))
+def _load_own_adapter(folder: Path, base: str | Path | None, precision: str) -> VarsDoc:
+    """LoRA, probes and heads over the backbone of whatever the base is, an adapter release included."""
+    name = str(base) if base is not None else colqwen.base_of(folder)
+    beneath = _load_any(nano_folder() if name == PACKAGED else locate(name), None, 0, precision)
+    if lora.has_lora(beneath.backbone):
+        lora.merge_lora(beneath.backbone)
+    model = _empty(_own_config(folder, beneath.config.backbone), read_tokenizer(folder))
+    own = folder / "varsdoc.safetensors"
+    state = {f"backbone.{key}": tensor for key, tensor in beneath.backbone.state_dict().items()}
+    _fill(model, state | read_tensors([own]), f"{folder} over {name}")
+    lora.load_adapter(model.backbone, folder, read_tensors([folder / "adapter_model.safetensors"]))
+    model.base = name
+    under = beneath.origin.files if beneath.origin else ()
+    model.origin = Origin((*under, own, folder / "adapter_model.safetensors"), "", 0)
     return model
 
 
-def _load_foreign(folder: Path, base: str | Path | None, seed: int) -> VarsDoc:
+def _load_foreign(folder: Path, base: str | Path | None, seed: int, precision: str) -> VarsDoc:
     """A plain Qwen2.5-VL (fresh head) or a ColQwen2.5 release: one variant, no probe, one head for everything."""
     release = folder
-    if colqwen.is_adapter(folder):
-        folder = locate(base if base is not None else colqwen.base_of(folder))
-    backbone = colqwen.backbone_config(folder)
-    config = VarsConfig(backbone, variants=1, branch_layers=0, heads="shared")
-    images = colqwen.image_settings(release, config.cell_size**2) or colqwen.image_settings(folder, config.cell_size**2)
-    state = colqwen.read_merged(folder)
-    head = {
-        name.removeprefix(colqwen.HEAD + "."): state.pop(name) for name in list(state) if name.startswith(colqwen.HEAD)
-    }
-    dim = len(head["weight"]) if "weight" in head else config.dim
-    if not head:
-        images.pop("max_visual_tokens", None)  # a bare Qwen2.5-VL has the limit of a chat model; ours is ColQwen2.5's
-    config = config.with_(dim=dim, trained=bool(head), **images)
-    tokenizer = _tokenizer(release if (release / "tokenizer.json").is_file() else folder)
-    model = _empty(config, tokenizer)
-    if not head:
-        head = _fresh_head(config, seed)
-    state = {"backbone." + name: tensor for name, tensor in state.items()}
-    _fill(
-        model,
-        state
-        | {f"heads.0.{name}": tensor for name, tensor in head.items()}
-        | {"probes": torch.empty(0, config.hidden_size)},
-        str(folder),
-    )
     if colqwen.is_adapter(release):
-        colqwen.fold_adapter(model.backbone, model.head(0), release)
+        folder = locate(base if base is not None else colqwen.base_of(release))
+    config = VarsConfig(colqwen.backbone_config(folder), variants=1, branch_layers=0, heads="shared")
+    state = colqwen.read_merged(folder)
+    adapter = colqwen.read_adapter(release) if colqwen.is_adapter(release) else None
+    head = colqwen.split_head(state) | (adapter.head if adapter else {})
+    config = config.with_(
+        dim=len(head["weight"]) if "weight" in head else config.dim,
+        trained=bool(head),
+        **colqwen.image_settings((release, folder), config.cell_size**2, with_limit=bool(head)),
+    )
+    model = _empty(config, read_tokenizer(release if (release / "tokenizer.json").is_file() else folder))
+    whole = {f"backbone.{name}": tensor for name, tensor in state.items()}
+    whole |= {f"heads.0.{name}": tensor for name, tensor in (head or _fresh_head(config, seed)).items()}
+    _fill(model, whole | {"probes": torch.empty(0, config.hidden_size)}, str(folder))
+    paths = weight_files(folder)
+    if adapter is not None:
+        # In the dtype that was asked for: folding into half precision would round what float32 could hold.
+        model.convert(DTYPES.get(precision, torch.float32))
+        colqwen.fold_adapter(model.backbone, model.head(0), adapter, release)
+        paths.append(release / "adapter_model.safetensors")
+    model.source = model.base = str(release)
+    model.origin = Origin(tuple(paths), "" if head else f"fresh head, seed {seed}", 0)
     return model
 
 
@@ -249,112 +254,4 @@ def _fresh_head(config: VarsConfig, seed: int) -> dict[str, Tensor]:
 
 
 def _outer(name: str) -> str:
-    return name if name.startswith(_OWN) else "backbone." + name
-
-
-def _inner(name: str) -> str:
-    return name.removeprefix("backbone.")
-
-
-def save(
-    model: VarsDoc,
-    folder: str | Path,
-    *,
-    dtype: str | None = None,
-    base: str | Path | None = None,
-    shard_bytes: int = SHARD_BYTES,
-) -> None:
-    """Write a checkpoint. A model with LoRA is saved as an adapter over `base`; merge it first to save it whole.
-
-    dtype  None: as it is in memory; float32, bfloat16, float16; or int8 (matrices, one scale per row; heads and
-           probes in float32), which is dequantised when it is loaded
-    """
-    if any(isinstance(module, Int8Linear) for module in model.modules()):
-        raise ConfigError("This model computes in int8 and its weights are gone; load it in float32 and save that.")
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "varsdoc.json").unlink(missing_ok=True)
-    if lora.has_lora(model.backbone):
-        _save_adapter(model, target, base)
-    else:
-        state = {_inner(name): tensor for name, tensor in model.state_dict().items()}
-        _save_shards(dict(_stored_as(state, dtype)), target, shard_bytes)
-        _write(target / "config.json", lambda path: path.write_text(config_json(model.config.backbone)))
-    _write(target / "tokenizer.json", lambda path: model.processor.tokenizer.save(str(path)))
-    settings = json.dumps(model.config.settings(), indent=2, ensure_ascii=False) + "\n"
-    _write(target / "varsdoc.json", lambda path: path.write_text(settings, encoding="utf-8"))
-
-
-def _save_adapter(model: VarsDoc, target: Path, base: str | Path | None) -> None:
-    config = lora.adapter_config(model.backbone)
-    config.base_model_name_or_path = str(base if base is not None else model.source)
-    own = {name: tensor.contiguous() for name, tensor in model.state_dict().items() if name.startswith(_OWN)}
-    _write(target / "adapter_model.safetensors", lambda path: save_file(lora.adapter_state(model.backbone), str(path)))
-    _write(target / "varsdoc.safetensors", lambda path: save_file(own, str(path)))
-    config.save_pretrained(str(target))
-
-
-def _stored_as(state: dict[str, Tensor], dtype: str | None) -> Iterator[tuple[str, Tensor]]:
-    kinds = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-    if dtype not in (None, "int8", *kinds):
-        raise ConfigError(f"There is no dtype {dtype!r}; save as float32, bfloat16, float16 or int8.")
-    for name, tensor in state.items():
-        if dtype == "int8" and tensor.ndim >= 2 and not name.startswith(_OWN):
-            values, scale = quantise_rows(tensor.flatten(1))
-            yield name, values.view(tensor.shape)
-            yield name + SCALE, scale.view(-1, *[1] * (tensor.ndim - 1))
-        else:
-            yield name, (tensor if dtype is None else tensor.to(kinds.get(dtype, torch.float32))).contiguous()
-
-
-def _save_shards(state: dict[str, Tensor], target: Path, limit: int) -> None:
-    shards: list[dict[str, Tensor]] = [{}]
-    size = 0
-    for name, tensor in sorted(state.items()):
-        if shards[-1] and size + tensor.nbytes > limit:
-            shards.append({})
-            size = 0
-        shards[-1][name] = tensor
-        size += tensor.nbytes
-    for stale in (*target.glob("model*.safetensors"), target / "model.safetensors.index.json"):
-        stale.unlink(missing_ok=True)
-    if len(shards) == 1:
-        _write(target / "model.safetensors", partial(_save_tensors, shards[0]))
-        return
-    names = [f"model-{i + 1:05d}-of-{len(shards):05d}.safetensors" for i in range(len(shards))]
-    for name, shard in zip(names, shards, strict=True):
-        _write(target / name, partial(_save_tensors, shard))
-    where = {key: name for name, shard in zip(names, shards, strict=True) for key in shard}
-    total = sum(tensor.nbytes for tensor in state.values())
-    index = json.dumps({"metadata": {"total_size": total}, "weight_map": where}, indent=2, sort_keys=True)
-    _write(target / "model.safetensors.index.json", lambda path: path.write_text(index))
-
-
-def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    save_file(tensors, str(path), {"format": "pt"})
-
-
-def _write(target: Path, write: Callable[[Path], Any]) -> None:
-    """Beside the target first, then moved: a full disk or a kill leaves the old file whole."""
-    beside = target.with_name(f".{target.name}.partial")
-    try:
-        write(beside)
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def _hashed(config: VarsConfig) -> dict[str, Any]:
-    """The settings that change an embedding."""
-    kept = {f.name for f in fields(VarsConfig)} - {"backbone", "trained"}
-    own = {key: value for key, value in config.settings().items() if key in kept}
-    return own | {"backbone": architecture(config.backbone)}
-
-
-def hash_model(model: VarsDoc) -> str:
-    """Over settings and weights: the file's it was loaded from, or those in memory where they have changed since."""
-    weights = model._weights_hash
-    if weights is None:
-        weights = hash_tensors((_inner(name), tensor) for name, tensor in model.state_dict().items())
-    content = json.dumps([_hashed(model.config), weights], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    return name if name.startswith(OWN) else "backbone." + name

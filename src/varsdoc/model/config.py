@@ -6,7 +6,7 @@ augmentation tokens included: ColQwen2.5 releases differ in them, and results si
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from transformers import Qwen2_5_VLConfig
@@ -14,6 +14,7 @@ from transformers import Qwen2_5_VLConfig
 from varsdoc.errors import ConfigError
 
 FORMAT = 1
+MOST_VARIANTS = 256
 PAGE_PROMPT = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>Describe the image.<|im_end|><|endoftext|>"
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)
 CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
@@ -54,6 +55,10 @@ class VarsConfig:
     trained: bool = False
 
     def __post_init__(self) -> None:
+        for name, kind in _TYPES.items():
+            _require(isinstance(getattr(self, name), kind), f"{name} must be {_SAID[kind]}", self, name)
+        _require(len(_as_tuple(self.image_mean)) == 3, "image_mean must be three positive numbers", self, "image_mean")
+        _require(len(_as_tuple(self.image_std)) == 3, "image_std must be three positive numbers", self, "image_std")
         for name in _POSITIVE:
             _require(_is_int(getattr(self, name)) and getattr(self, name) >= 1, f"{name} must be 1 or more", self, name)
         _require(
@@ -88,11 +93,8 @@ class VarsConfig:
             "max_query_tokens",
         )
         for name in ("image_mean", "image_std"):
-            value = tuple(float(x) for x in getattr(self, name))
-            _require(
-                len(value) == 3 and all(x > 0 for x in value), f"{name} must be three positive numbers", self, name
-            )
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, name, _as_tuple(getattr(self, name)))
+        _require(self.variants <= MOST_VARIANTS, f"variants must be at most {MOST_VARIANTS}", self, "variants")
 
     @property
     def blocks(self) -> int:
@@ -160,6 +162,22 @@ class VarsConfig:
 _POSITIVE = ("variants", "probes_per_variant", "dim", "max_query_tokens", "min_visual_tokens", "max_visual_tokens")
 
 
+_TYPES: dict[str, type] = {
+    "trained": bool,
+    "query_prefix": str,
+    "augmentation_token": str,
+    "page_prompt": str,
+    "heads": str,
+}
+_SAID = {bool: "true or false", str: "text"}
+
+
+def _as_tuple(values: Any) -> tuple[float, ...]:
+    """Positive numbers; empty where they are not."""
+    numbers = [x for x in values if isinstance(x, int | float) and x > 0] if isinstance(values, list | tuple) else []
+    return tuple(float(x) for x in numbers)
+
+
 def _is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -177,6 +195,3 @@ class LoraSettings:
     alpha: int = 32
     dropout: float = 0.1
     init: bool | Literal["gaussian"] = "gaussian"
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)

@@ -17,6 +17,8 @@ def choose_device(device: str | torch.device | None) -> torch.device:
         chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ConfigError(f"There is no device {device!r}; use cpu, cuda, cuda:1 or mps.") from error
+    if chosen.type not in ("cpu", "cuda", "mps"):
+        raise ConfigError(f"There is no device {device!r} that varsdoc computes on; use cpu, cuda, cuda:1 or mps.")
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise ConfigError(
             f"Device {device} was asked for, but this machine has {torch.cuda.device_count()} CUDA devices."

@@ -51,8 +51,8 @@ def read_image(source: ImageLike, name: str = "the page") -> Image.Image:
 def _read_bytes(path: Path) -> bytes:
     try:
         return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
 
 
 def _open(data: bytes, name: str) -> Image.Image:
@@ -96,21 +96,29 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode == "RGB":
-        image.load()
-        return image
     if image.mode.startswith("I") or image.mode == "F":
         return _eight_bit(image).convert("RGB")
+    if image.mode in ("La", "RGBa"):
+        image = image.convert({"La": "LA", "RGBa": "RGBA"}[image.mode])
     if image.has_transparency_data:
         page = Image.new("RGBA", image.size, "white")
         return Image.alpha_composite(page, image.convert("RGBA")).convert("RGB")
+    if image.mode == "RGB":
+        image.load()
+        return image
     return image.convert("RGB")
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
-    """16-bit greys (modes I;16 and I) by 257, so that 65535 becomes 255; floats from 0..1, or from 0..255."""
+    """16-bit greys by 257, so that 65535 becomes 255; floats from 0..1, or from 0..255.
+
+    Mode I is 32 bits wide and says nothing of its range: values up to 255 are taken as 8-bit, larger ones as 16-bit.
+    """
     values = np.nan_to_num(np.asarray(image).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    scale = 1 / 257 if image.mode != "F" else (255.0 if values.max() <= 1.0 else 1.0)
+    if image.mode == "F":
+        scale = 255.0 if values.max() <= 1.0 else 1.0
+    else:
+        scale = 1.0 if image.mode == "I" and values.max() <= 255 else 1 / 257
     return Image.fromarray(np.clip(np.rint(values * scale), 0, 255).astype(np.uint8))
 
 

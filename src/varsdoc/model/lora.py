@@ -6,6 +6,8 @@ them in full is the same thing and simpler: no rank to choose, and they are save
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peft import LoraConfig, inject_adapter_in_model
@@ -15,19 +17,33 @@ from torch import Tensor, nn
 
 from varsdoc.errors import CheckpointError, ConfigError
 from varsdoc.model.config import LoraSettings
+from varsdoc.model.sources import first_line, read_json, require_same_keys
 
 if TYPE_CHECKING:
     from varsdoc.model.varsdoc import VarsDoc
 
 TARGETS = r".*language_model\.layers\.\d+\.(self_attn|mlp)\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+LEGACY = re.compile(r"^\^?(base_model\.model\.)?model\.(language_model\.)?(?=layers\.)")
 ADAPTER = "default"
 PREFIX = "base_model.model."
 
 
 def set_trainable(model: VarsDoc, lora: LoraSettings | None = None, vision: bool = False) -> None:
-    """Choose what gradients reach: everything (lora None) or LoRA + probes + heads; vision only on request."""
-    if lora is not None and not has_lora(model.backbone):
+    """Choose what gradients reach: everything (lora None) or LoRA + probes + heads; vision only on request.
+
+    An adapter that is there goes on where its settings are the ones asked for; lora None folds it in first.
+    """
+    if lora is not None and vision:
+        raise ConfigError("LoRA with vision=True is refused: an adapter does not hold the vision tower; use lora None.")
+    if lora is None:
+        merge_lora(model.backbone)
+    elif not has_lora(model.backbone):
         add_lora(model.backbone, lora)
+    elif (have := adapter_config(model.backbone)) and (have.r, have.lora_alpha) != (lora.r, lora.alpha):
+        raise ConfigError(
+            f"The model has an adapter with r={have.r}, alpha={have.lora_alpha}; "
+            f"merge it with merge_lora() before adding one with r={lora.r}, alpha={lora.alpha}."
+        )
     for name, parameter in model.named_parameters():
         if ".visual." in name:
             parameter.requires_grad_(vision)
@@ -95,22 +111,40 @@ def adapter_state(backbone: nn.Module) -> dict[str, Tensor]:
     return {PREFIX + name.removeprefix(PREFIX): tensor.contiguous() for name, tensor in state.items()}
 
 
-def load_adapter(module: nn.Module, config: LoraConfig, state: dict[str, Tensor], source: str) -> None:
-    """Inject the adapter that `config` describes below `module` and fill it; every key must find its place."""
-    config.inference_mode = False
-    _inject(module, config)
-    expected = {name.removeprefix(PREFIX) for name in adapter_state(module)}
-    given = {name.removeprefix(PREFIX) for name in state}
-    require_same_keys(given, expected, source)
+def load_adapter(module: nn.Module, folder: Path, state: dict[str, Tensor]) -> None:
+    """Inject the adapter in `folder` below `module` and fill it; which layers it has is read off its tensors."""
     plain = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
-    set_peft_model_state_dict(module, plain, adapter_name=ADAPTER)
-
-
-def require_same_keys(given: set[str], expected: set[str], source: str) -> None:
-    """A key too few or too many would silently leave a tensor random or unused."""
-    for keys, fault in ((expected - given, "lacks"), (given - expected, "has the unexpected")):
-        if keys:
-            more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+    config = read_lora_config(folder)
+    written = config.target_modules
+    # By full name, off the tensors: patterns over the names of another version would miss layers in silence.
+    config.target_modules = {name.partition(".lora_")[0] for name in plain}
+    try:
+        _inject(module, config)
+    except Exception as error:  # PEFT raises a dozen types for what does not fit
+        raise CheckpointError(f"{folder} does not fit its base ({first_line(error)}).") from error
+    expected = {name.removeprefix(PREFIX): tensor for name, tensor in adapter_state(module).items()}
+    require_same_keys(set(plain), set(expected), str(folder))
+    for name, tensor in expected.items():
+        if tensor.shape != plain[name].shape:
             raise CheckpointError(
-                f"{source} {fault} tensor {min(keys)}{more}; it is damaged or belongs to another architecture."
+                f"{folder} has {name} with shape {tuple(plain[name].shape)}, "
+                f"where its base needs {tuple(tensor.shape)}."
             )
+    set_peft_model_state_dict(module, plain, adapter_name=ADAPTER)
+    config.target_modules = written
+
+
+def read_lora_config(folder: Path) -> LoraConfig:
+    """adapter_config.json, checked to be LoRA. Patterns by layer name are renamed with the layers."""
+    kind = read_json(folder / "adapter_config.json").get("peft_type")
+    if kind != "LORA":
+        raise CheckpointError(f"{folder} holds an adapter of type {kind!r}; varsdoc reads LoRA.")
+    try:
+        config = LoraConfig.from_pretrained(str(folder))
+    except Exception as error:
+        raise CheckpointError(f"{folder / 'adapter_config.json'} cannot be read ({first_line(error)}).") from error
+    config.inference_mode = False
+    config.modules_to_save = None
+    config.rank_pattern = {LEGACY.sub("language_model.", key): r for key, r in config.rank_pattern.items()}
+    config.alpha_pattern = {LEGACY.sub("language_model.", key): a for key, a in config.alpha_pattern.items()}
+    return config

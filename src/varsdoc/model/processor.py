@@ -69,11 +69,11 @@ class Processor:
         self.config = config
         self.tokenizer = tokenizer
         self.tokenizer.encode_special_tokens = False
+        self.tokenizer.no_truncation()
+        self.tokenizer.no_padding()
         before, after = config.page_prompt.split(IMAGE_TOKEN)
         self._before = tokenizer.encode(before, add_special_tokens=False).ids
         self._after = tokenizer.encode(after, add_special_tokens=False).ids
-        # From here on only questions are tokenised: what a user types must never become a control token.
-        self.tokenizer.encode_special_tokens = True
         self._image_id = self._special(IMAGE_TOKEN)
         self._augment_id = self._special(config.augmentation_token)
         if self._image_id != config.backbone.image_token_id:
@@ -132,6 +132,8 @@ class Processor:
         if not text.strip():
             raise InputError(f"{name} is empty; write what the page should be about.")
         room = self.config.max_query_tokens - self.config.query_augmentation
+        # What a user types must never become a control token. Set here, because a copied tokenizer forgets it.
+        self.tokenizer.encode_special_tokens = True
         try:
             ids = self.tokenizer.encode(self.config.query_prefix + text, add_special_tokens=False).ids
         except Exception as error:  # lone surrogates and the like

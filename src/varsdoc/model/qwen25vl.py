@@ -25,7 +25,7 @@ def build(config: Qwen2_5_VLConfig) -> Qwen2_5_VLModel:
     It gets a copy of the config: transformers keeps the choice of attention there, and a model that shares it would
     switch ours off without a word.
     """
-    return Qwen2_5_VLModel._from_config(copy.deepcopy(config), attn_implementation=IMPLEMENTATION)
+    return Qwen2_5_VLModel._from_config(copy.deepcopy(config), attn_implementation=IMPLEMENTATION, dtype=torch.float32)
 
 
 def config_json(config: Qwen2_5_VLConfig) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,11 +31,13 @@ from varsdoc.model import lora
 from varsdoc.model.branches import Plan, encode_inference, encode_reference, encode_training
 from varsdoc.model.config import Heads, LoraSettings, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
+from varsdoc.model.fingerprint import Origin, model_hash, state_of
 from varsdoc.model.image import ImageLike
 from varsdoc.model.int8 import to_int8
 from varsdoc.model.patches import Patches
 from varsdoc.model.processor import PageBatch, Processor, QueryBatch
 from varsdoc.model.qwen25vl import Qwen25VL, build
+from varsdoc.model.saving import SHARD_BYTES, save
 
 if TYPE_CHECKING:
     from varsdoc.scoring import Aggregation, Scores
@@ -47,7 +49,7 @@ PROBE_NOISE = 0.02
 BATCH_TOKENS = {"cpu": 2048, "cuda": 32 * 1024}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PageEmbedding:
     """One encoded page: K variants of M vectors, and where its image cells are among them."""
 
@@ -81,7 +83,8 @@ class VarsDoc(nn.Module):
         self.processor = Processor(config, tokenizer)
         self.compute_dtype = "float32"
         self.source = "fresh weights"
-        self._weights_hash: str | None = None
+        self.base: str | None = None  # where the backbone's weights lie, for adapters that stand on them
+        self.origin: Origin | None = None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.backbone = build(config.backbone)
@@ -93,8 +96,6 @@ class VarsDoc(nn.Module):
             self.probes = nn.Parameter(torch.empty(config.probes, config.hidden_size))
             self.reset_probes(seed=seed)
         self.eval()
-
-    # Forward
 
     @property
     def plan(self) -> Plan:
@@ -125,9 +126,7 @@ class VarsDoc(nn.Module):
                 return plain.expand(self.config.variants, *plain.shape)
             states = encode_reference(backbone, hidden, batch.positions, batch.mask, self.probes, self.plan)
             return backbone.norm(states)
-        if path not in ("inference", "training"):
-            raise ConfigError(f"There is no path {path!r}; use reference, inference or training.")
-        encode = encode_inference if path == "inference" else encode_training
+        encode = encode_inference if _known(path) == "inference" else encode_training
         right = _to_right(batch.mask)
         states = encode(
             backbone,
@@ -144,7 +143,7 @@ class VarsDoc(nn.Module):
         """Questions: the same backbone, causal, no probe."""
         backbone = Qwen25VL(self.backbone)
         hidden = backbone.embed_queries(batch)
-        path = path or self._default_path()
+        path = _known(path or self._default_path())
         if path == "reference":
             states = backbone.plain(hidden, batch.positions, batch.mask)
         else:
@@ -163,8 +162,6 @@ class VarsDoc(nn.Module):
         wanted = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
         return "training" if wanted else "inference"
 
-    # Encoding for users
-
     @torch.no_grad()
     def encode_pages(
         self, images: Iterable[ImageLike], *, batch_tokens: int | None = None, progress: bool | None = None
@@ -175,12 +172,16 @@ class VarsDoc(nn.Module):
         batch_tokens  document tokens per forward pass; default by device
         progress      a bar on stderr; default: where stderr is a terminal and there is something to wait for
         """
+        if isinstance(images, np.ndarray) and images.ndim == 4:
+            images = list(images)
         if isinstance(images, Image.Image | np.ndarray | str | Path | bytes):
             raise InputError("encode_pages takes a list of pages; put the single page in brackets: [page].")
+        if not isinstance(images, Iterable):
+            raise InputError(f"encode_pages takes a list of pages, not {images!r}.")
         budget = self._budget(batch_tokens)
         total = len(images) if isinstance(images, Sequence) else None
         results: list[PageEmbedding] = []
-        named = ((i, image) for i, image in enumerate(images))
+        named = enumerate(images)
         with _bar(total, "page", progress) as bar:
             # A few batches' worth at a time: enough to sort by size, bounded whatever the length of the iterable.
             while chunk := [self.processor.page(image, f"page {i}") for i, image in islice(named, 64)]:
@@ -188,8 +189,8 @@ class VarsDoc(nn.Module):
         return results
 
     def _budget(self, batch_tokens: int | None) -> int:
-        if batch_tokens is not None and batch_tokens < 1:
-            raise ConfigError(f"batch_tokens must be 1 or more, not {batch_tokens}.")
+        if batch_tokens is not None and (not isinstance(batch_tokens, int) or batch_tokens < 1):
+            raise ConfigError(f"batch_tokens must be 1 or more, not {batch_tokens!r}.")
         return batch_tokens or BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
 
     def _encode_chunk(self, pages: list[Patches], budget: int, bar: Any) -> list[PageEmbedding]:
@@ -213,6 +214,8 @@ class VarsDoc(nn.Module):
         """Encode questions, in their order: one (T, dim) tensor each. Texts beyond max_query_tokens are cut."""
         if isinstance(queries, str):
             raise InputError("encode_queries takes a list of questions; put the single one in brackets: [question].")
+        if not isinstance(queries, Iterable):
+            raise InputError(f"encode_queries takes a list of questions, not {queries!r}.")
         ids = [self.processor.query_ids(text, f"query {i}") for i, text in enumerate(queries)]
         budget = self._budget(batch_tokens)
         results: dict[int, Tensor] = {}
@@ -231,9 +234,10 @@ class VarsDoc(nn.Module):
         """Variant-aware MaxSim of every query with every page."""
         from varsdoc.scoring import score_pages
 
+        pages = list(pages)
+        if not all(isinstance(page, PageEmbedding) for page in pages):
+            raise InputError("score takes the pages that encode_pages made; for bare tensors use varsdoc.score_pages.")
         return score_pages(queries, [page.variants for page in pages], aggregation=aggregation)
-
-    # Structure
 
     def head(self, variant: int) -> nn.Linear:
         """The projection of one variant; a shared head serves them all."""
@@ -253,21 +257,38 @@ class VarsDoc(nn.Module):
     def to_device(self, device: str | torch.device | None = None, dtype: str | torch.dtype | None = None) -> VarsDoc:
         """Move and convert. int8 is final: quantise last."""
         target = choose_device(device)
-        self.compute_dtype = choose_dtype(dtype, target)
+        wanted = choose_dtype(dtype, target)
+        if self.compute_dtype == "int8" and (wanted != "int8" or target.type != "cpu"):
+            raise ConfigError("This model computes in int8 for good; load it again in another dtype.")
+        known = self.origin is not None and self.origin.state == state_of(self)
         self.to(device=target)
-        for parameter in self.parameters():
-            # Not self.to(dtype): that rounds the rotation tables too, by up to 0.4 % of an angle at bfloat16.
-            parameter.data = parameter.data.to(DTYPES.get(self.compute_dtype, torch.float32))
-        if self.compute_dtype == "int8":
+        self.convert(DTYPES.get(wanted, torch.float32))
+        if wanted == "int8" and self.compute_dtype != "int8":
             if lora.has_lora(self.backbone):
                 lora.merge_lora(self.backbone)
             to_int8(self.backbone.language_model.layers)
             to_int8(self.backbone.visual.blocks)
             to_int8(self.backbone.visual.merger)
+        self.compute_dtype = wanted
+        if known and self.origin is not None:
+            self.origin = replace(self.origin, state=state_of(self))
         return self
 
+    def convert(self, dtype: torch.dtype) -> None:
+        """Parameters to a dtype. `self.to(dtype)` would round the rotation tables too, by up to 0.4 % of an angle."""
+        for parameter in self.parameters():
+            parameter.data = parameter.data.to(dtype)
+
+    def reconfigure(self, config: VarsConfig) -> None:
+        """Other settings for the same weights."""
+        self.config = self.processor.config = config
+
     def reset_probes(self, pages: PageBatch | None = None, seed: int = 0) -> None:
-        """Start the probes at the mean page-token embedding plus small noise: of these pages, or of the page prompt."""
+        """Start the probes at the mean page-token embedding plus small noise.
+
+        Over the tokens of these pages, image cells included; without pages, over the prompt's text alone, which is
+        all that a freshly loaded model has. Training starts with pages.
+        """
         if not self.config.probes or self.probes.is_meta:
             return
         backbone = Qwen25VL(self.backbone)
@@ -302,7 +323,10 @@ class VarsDoc(nn.Module):
             )
         if heads == "shared" and self.query_head is not None:
             raise ConfigError("This model has a query head of its own already; expand it with heads='separate'.")
-        config = old.with_(variants=variants, branch_layers=depth, heads=heads, trained=old.trained and variants == 1)
+        if not 0 <= noise < float("inf"):
+            raise ConfigError(f"noise must be 0 or more, not {noise}.")
+        same = (variants, depth) == (1, old.branch_layers)
+        config = old.with_(variants=variants, branch_layers=depth, heads=heads, trained=old.trained and same)
         generator = torch.Generator().manual_seed(seed)
 
         def copies(x: Tensor, count: int) -> list[Tensor]:
@@ -312,7 +336,7 @@ class VarsDoc(nn.Module):
                 copy += noise * spread.to(copy) * torch.randn(copy.shape, generator=generator).to(copy)
             return moved
 
-        self.config = self.processor.config = config
+        self.reconfigure(config)
         if old.probes:
             probes = copies(self.probes, variants)
             self.probes = nn.Parameter(torch.cat(probes))
@@ -324,42 +348,77 @@ class VarsDoc(nn.Module):
             weights, biases = copies(page.weight, variants), copies(page.bias, variants)
             self.query_head = _linear(query.weight.detach().clone(), query.bias.detach().clone())
             self.heads = nn.ModuleList(_linear(w, b) for w, b in zip(weights, biases, strict=True))
-        self._weights_hash = None
         return self
 
     def set_trainable(self, settings: LoraSettings | None = None, vision: bool = False) -> VarsDoc:
         """What gradients reach: LoRA + probes + heads, or everything (None); the vision tower only on request."""
         lora.set_trainable(self, settings, vision)
-        self._weights_hash = None
         return self
 
     def merge_lora(self) -> VarsDoc:
         """Fold a LoRA adapter into the weights."""
         lora.merge_lora(self.backbone)
-        self._weights_hash = None
         return self
 
-    # Checkpoints
-
     @classmethod
-    def from_pretrained(cls, source: str | Path | None = None, **options: Any) -> VarsDoc:
-        """Load a checkpoint: the packaged one (None), a folder, or a hub id. See `checkpoint.load` for the options."""
+    def from_pretrained(
+        cls,
+        source: str | Path | None = None,
+        *,
+        variants: int | None = None,
+        branch_layers: int | None = None,
+        heads: Heads | None = None,
+        device: str | torch.device | None = None,
+        dtype: str | torch.dtype | None = None,
+        max_visual_tokens: int | None = None,
+        query_prefix: str | None = None,
+        base: str | Path | None = None,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> VarsDoc:
+        """Load a model for use or for training.
+
+        source             None: the packaged checkpoint; a folder; or a hub id, from the cache where it is there
+        variants           K. A checkpoint with one variant is expanded to K; any other K must be the checkpoint's
+        branch_layers      n. Only where the checkpoint has no probe yet; 4 where variants asks for expansion
+        heads              "separate" or "shared" after an expansion
+        device, dtype      default: GPU in bfloat16 where there is one, else CPU in float32; dtype="int8" on CPU
+        max_visual_tokens  another cap than the checkpoint's
+        query_prefix       another prefix than the checkpoint's ("Query: " for ColQwen2.5 up to 0.3.12, "" since)
+        base               for an adapter: its base, where adapter_config.json names one that is not here
+        noise, seed        of an expansion, and of fresh probes and heads
+        """
         from varsdoc.model.checkpoint import load
 
-        return load(source, **options)
+        return load(
+            source,
+            variants=variants,
+            branch_layers=branch_layers,
+            heads=heads,
+            device=device,
+            dtype=dtype,
+            max_visual_tokens=max_visual_tokens,
+            query_prefix=query_prefix,
+            base=base,
+            noise=noise,
+            seed=seed,
+        )
 
-    def save_pretrained(self, folder: str | Path, **options: Any) -> None:
-        """Write config, tokenizer and safetensors to a folder. See `checkpoint.save` for the options."""
-        from varsdoc.model.checkpoint import save
-
-        save(self, folder, **options)
+    def save_pretrained(
+        self,
+        folder: str | Path,
+        *,
+        dtype: str | torch.dtype | None = None,
+        base: str | Path | None = None,
+        shard_bytes: int = SHARD_BYTES,
+    ) -> None:
+        """Write config, tokenizer and safetensors to a folder; with LoRA, an adapter over its base (`saving.save`)."""
+        save(self, folder, dtype=dtype, base=base, shard_bytes=shard_bytes)
 
     @property
     def checkpoint_hash(self) -> str:
         """16 hex digits over settings and tensors as stored: the same weights have the same hash on every machine."""
-        from varsdoc.model.checkpoint import hash_model
-
-        return hash_model(self)
+        return model_hash(self)
 
 
 def group_by_size(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
@@ -376,6 +435,12 @@ def group_by_size(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
         group.append(i)
     if group:
         yield group
+
+
+def _known(path: EncodePath) -> EncodePath:
+    if path not in ("reference", "inference", "training"):
+        raise ConfigError(f"There is no path {path!r}; use reference, inference or training.")
+    return path
 
 
 def _unit(x: Tensor) -> Tensor:

@@ -73,6 +73,7 @@ def score_pages(
     >>> score_pages([query], [-page[:, :1], page]).total
     tensor([[-0.5000,  1.3000]])
     """
+    queries, pages = list(queries), list(pages)
     _check(queries, pages, aggregation, memory_budget)
     tokens = torch.tensor([len(query) for query in queries])
     if not queries or not pages:
@@ -135,13 +136,15 @@ def _token_slices(count: int, padded: Tensor, budget: int) -> list[slice]:
 def _check(queries: Sequence[Tensor], pages: Sequence[Tensor], aggregation: str, budget: int) -> None:
     if aggregation not in get_args(Aggregation):
         raise ConfigError(f"There is no aggregation {aggregation!r}; use max, mean or fused.")
-    if budget < 1:
-        raise ConfigError(f"memory_budget must be a positive number of bytes, not {budget}.")
+    if not isinstance(budget, int) or budget < 1:
+        raise ConfigError(f"memory_budget must be a positive number of bytes, not {budget!r}.")
     for kind, items, ndim, form in (
         ("query", queries, 2, "(tokens, dim)"),
         ("page", pages, 3, "(variants, tokens, dim)"),
     ):
         for i, item in enumerate(items):
+            if not isinstance(item, Tensor):
+                raise InputError(f"{kind} {i} is a {type(item).__name__}; give a torch tensor {form}.")
             if item.ndim != ndim or 0 in item.shape:
                 raise InputError(f"{kind} {i} has shape {tuple(item.shape)}; give {form} with at least one token.")
     for i, page in enumerate(pages):

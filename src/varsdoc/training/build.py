@@ -11,8 +11,7 @@ from torch import nn
 
 from varsdoc.errors import ConfigError
 from varsdoc.model import UntrainedWarning, VarsConfig, VarsDoc, lora
-from varsdoc.model.checkpoint import _tokenizer as read_tokenizer
-from varsdoc.model.checkpoint import load, nano_folder
+from varsdoc.model.checkpoint import load, nano_folder, read_tokenizer
 from varsdoc.model.colqwen import backbone_config, base_of, is_adapter
 from varsdoc.model.config import LoraSettings
 from varsdoc.model.sources import locate, read_json
