@@ -125,6 +125,12 @@ class Processor:
         grids = tuple((page.rows, page.cols) for page in pages)
         return PageBatch(input_ids, mask, padded, pixels, grids, self.image_start)
 
+    def page_frame(self, rows: int, cols: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Ids (1, M), mask (1, M) and positions (3, 1, M) of a page of rows x cols cells: all but its pixels."""
+        ids = [*self._before, *[self._image_id] * (rows * cols), *self._after]
+        positions = page_positions(len(self._before), rows, cols, len(self._after))
+        return _pad_left([ids], [positions], self._augment_id)
+
     def query_ids(self, text: str, name: str = "the query") -> list[int]:
         """Prefix, text, augmentation. What goes beyond `max_query_tokens` is cut from the end of the text."""
         if not isinstance(text, str):

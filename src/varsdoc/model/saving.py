@@ -92,8 +92,10 @@ def _swap(staged: Path, target: Path) -> None:
 
 
 def _base_name(model: VarsDoc, target: Path, base: str | Path | None) -> str:
-    """How an adapter names its base: a hub id as it is, a folder by its way from the adapter, so that both can move."""
-    name = str(base) if base is not None else model.base
+    """How an adapter names its base: as it was told; a hub id; else the way from the adapter, so that both can move."""
+    if base is not None:
+        return str(Path(base).resolve()) if Path(base).is_dir() else str(base)
+    name = model.base
     if name is None:
         raise ConfigError(
             "This adapter stands on weights that no folder holds; pass base=, or merge_lora() and save the whole model."

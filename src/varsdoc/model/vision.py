@@ -34,23 +34,20 @@ class PatchLayout:
 def encode_patches(visual: nn.Module, pixels: Tensor, grids: Sequence[tuple[int, int]], mean: Any, std: Any) -> Tensor:
     """uint8 patches of a batch of pages -> one vector per cell, pages one after the other: (cells, hidden)."""
     config: Any = visual.config
-    layout = patch_layout(
-        tuple(grids), config.spatial_merge_size, config.window_size // config.spatial_merge_size // config.patch_size
-    )
     device = pixels.device
+    window = config.window_size // config.spatial_merge_size // config.patch_size
+    layout = _layout_on(tuple(grids), config.spatial_merge_size, window, device)
     unit = config.spatial_merge_size**2
-    order = layout.order.to(device)
-    pixels = pixels.view(len(order), unit, -1)[order].flatten(0, 1)
+    pixels = pixels.view(len(layout.order), unit, -1)[layout.order].flatten(0, 1)
     hidden = _embed(visual, pixels, mean, std)
     rotary = _rotary(config, layout.coordinates, device)
     whole = torch.tensor([0, len(hidden)], dtype=torch.int32)
-    windows, pages = _on(layout.windows, device), _on(layout.pages, device)
     blocks: Any = visual.blocks
     for i, block in enumerate(blocks):
-        groups = pages if i in config.fullatt_block_indexes else windows
+        groups = layout.pages if i in config.fullatt_block_indexes else layout.windows
         hidden = block(hidden, cu_seqlens=whole, position_embeddings=rotary, layout=groups)
     merger: Any = visual.merger
-    return merger(hidden)[layout.back.to(device)]
+    return merger(hidden)[layout.back]
 
 
 def _embed(visual: Any, pixels: Tensor, mean: Any, std: Any) -> Tensor:
@@ -66,16 +63,25 @@ def _rotary(config: Any, coordinates: Tensor, device: torch.device) -> tuple[Ten
     theta = (getattr(config, "rope_parameters", None) or {}).get("rope_theta", 10000.0)
     width = config.hidden_size // config.num_heads // 2
     speed = 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float, device=device) / width))
-    angle = (coordinates.to(device)[:, :, None].float() * speed).flatten(1)
+    angle = (coordinates[:, :, None].float() * speed).flatten(1)
     angle = torch.cat([angle, angle], dim=1)
     return angle.cos(), angle.sin()
 
 
-def _on(groups: PatchGroups, device: torch.device) -> PatchGroups:
-    return PatchGroups(tuple((s, c, n, None if i is None else i.to(device)) for s, c, n, i in groups.groups))
+@lru_cache(maxsize=8)
+def _layout_on(grids: tuple[tuple[int, int], ...], merge: int, window: int, device: torch.device) -> PatchLayout:
+    """On the device, where training meets the same few batches of shapes again and again."""
+    layout = patch_layout(grids, merge, window)
+    pages = tuple((s, c, n, None if i is None else i.to(device)) for s, c, n, i in layout.pages.groups)
+    return PatchLayout(
+        layout.order.to(device),
+        layout.back.to(device),
+        layout.coordinates.to(device),
+        layout.windows,
+        PatchGroups(pages),
+    )
 
 
-@lru_cache(maxsize=64)
 def patch_layout(grids: tuple[tuple[int, int], ...], merge: int, window: int) -> PatchLayout:
     """Sort the cells of all pages by the size of their window. `grids` in patches, `window` in cells."""
     unit = merge * merge

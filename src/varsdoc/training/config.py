@@ -155,6 +155,16 @@ def load_config(path: str | Path) -> TrainConfig:
     return config
 
 
+def read_settings(path: Path) -> dict[str, Any]:
+    """What a config file and its bases say, unchecked."""
+    return _read(path, ())
+
+
+def build_settings(kind: Any, content: dict[str, Any], source: str) -> Any:
+    """A settings dataclass, every key and type checked."""
+    return _build(kind, content, source, "")
+
+
 def _read(path: Path, seen: tuple[Path, ...]) -> dict[str, Any]:
     """The content of a file laid over that of its base."""
     if path.resolve() in seen:

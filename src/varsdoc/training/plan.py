@@ -14,11 +14,11 @@ import torch
 from tokenizers import Tokenizer
 from transformers import Qwen2_5_VLConfig
 
-from varsdoc.errors import VarsDocError
+from varsdoc.errors import ConfigError, VarsDocError
 from varsdoc.model import VarsConfig, VarsDoc, trainable_parameters
 from varsdoc.model.checkpoint import nano_folder
 from varsdoc.training.build import architecture, choose_trainable, spread_probes
-from varsdoc.training.config import TrainConfig, load_config
+from varsdoc.training.config import TrainConfig, load_config, read_settings
 from varsdoc.training.memory import Memory, estimate
 from varsdoc.training.sources import open_source
 from varsdoc.training.stages import launched_ranks, optimiser_steps
@@ -65,6 +65,8 @@ class Plan:
 
 def plan(path: str | Path) -> Plan:
     """Look at a config without running it."""
+    if read_settings(Path(path)).get("stage") == "read":
+        raise ConfigError(f"{path} is a reading piece; --dry-run plans warm-up and adaptation.")
     config = load_config(path)
     missing: list[str] = []
     settings, named = _settings(config, missing)

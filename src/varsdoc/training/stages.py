@@ -18,7 +18,7 @@ from transformers import TrainingArguments
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
 from varsdoc.training.build import adapter_base, build_model, source_of, source_settings
-from varsdoc.training.config import TrainConfig, load_config
+from varsdoc.training.config import TrainConfig, load_config, read_settings
 from varsdoc.training.data import Pairs
 from varsdoc.training.expansion import expansion_gaps
 from varsdoc.training.judge import read_judged
@@ -42,6 +42,11 @@ class Finished:
 
 def train(path: str | Path, resume: bool = False) -> Finished:
     """Run a config. With `resume`, go on from the last checkpoint in its output folder, where there is one."""
+    if read_settings(Path(path)).get("stage") == "read":
+        from varsdoc.training.reading.config import load_read_config
+        from varsdoc.training.reading.stage import read_stage
+
+        return Finished(*read_stage(load_read_config(path), resume), bad_records=0)
     config = load_config(path)
     if config.after and not (load_config(config.after).result / "varsdoc.json").is_file():
         logger.warning("%s starts from the result of %s, which has not run: running it first.", path, config.after)

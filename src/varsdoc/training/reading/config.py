@@ -1,0 +1,77 @@
+"""The settings of the reading stage, one YAML file (`configs/nano/read.yaml`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from varsdoc.errors import ConfigError
+from varsdoc.training.config import build_settings, read_settings
+
+
+@dataclass(frozen=True)
+class ReadConfig:
+    """What is read, for how long, and how.
+
+    source           a checkpoint with one variant and no probe to go on from; null: the packaged architecture, fresh
+    steps            of this piece; the learning rate falls to zero over its last `decay` share, so that a piece ends
+                     with a model one can use, and the next piece warms up again
+    batch_tokens     visual tokens of one step; pages per step follow from their shape
+    queries          taught per page and step; `contrast` of them are also ranked against all pages of the step
+    align, scale     weight and scale of the word-to-cell loss
+    temperature      of the contrast on mean scores
+    pairs            judged folders with real pages and questions; `pairs_share` of the steps are drawn from them, once
+                     `pairs_from` of the piece is done: before a model reads, questions only teach it to guess
+    max_minutes      the piece ends by then, its learning rate falling in time, whatever its steps
+    pool             generated pages held on the device, per thousand visual tokens of a portrait page
+    """
+
+    stage: Literal["read"] = "read"
+    output: str = "runs/nano/read"
+    source: str | None = None
+    seed: int = 0
+    steps: int = 10_000
+    warmup: int = 200
+    decay: float = 0.3
+    lr: float = 1e-3
+    weight_decay: float = 0.05
+    max_grad_norm: float = 1.0
+    optimiser: Literal["adamw", "muon"] = "muon"
+    batch_tokens: int = 96 * 1008
+    queries: int = 6
+    contrast: int = 2
+    align: float = 1.0
+    scale: float = 20.0
+    temperature: float = 0.03
+    fonts: str | None = None
+    texts: str | None = None
+    workers: int = 14
+    pool: int = 6000
+    pairs: list[str] = field(default_factory=list)
+    pairs_share: float = 0.25
+    pairs_from: float = 0.5
+    judged: list[str] = field(default_factory=list)
+    judge_every: int = 2000
+    save_every: int = 1000
+    log_every: int = 50
+    max_minutes: float = 1e9
+    compile: bool = True
+
+
+def load_read_config(path: str | Path) -> ReadConfig:
+    """Read, inherit, check."""
+    config: ReadConfig = build_settings(ReadConfig, read_settings(Path(path)), str(path))
+    positive = ("steps", "lr", "batch_tokens", "queries", "temperature", "scale", "workers", "pool", "save_every")
+    for name in (*positive, "log_every", "judge_every", "max_minutes"):
+        if not getattr(config, name) > 0:
+            raise ConfigError(f"{path}: {name} must be above 0, not {getattr(config, name)}.")
+    for name in ("decay", "pairs_share", "pairs_from"):
+        if not 0 <= getattr(config, name) <= 1:
+            raise ConfigError(f"{path}: {name} must lie between 0 and 1, not {getattr(config, name)}.")
+    if not 1 <= config.contrast <= config.queries:
+        raise ConfigError(f"{path}: contrast must lie between 1 and queries ({config.queries}), not {config.contrast}.")
+    for folder in (config.fonts, config.texts, config.source, *config.pairs, *config.judged):
+        if folder is not None and not Path(folder).is_dir():
+            raise ConfigError(f"{path} names the folder {folder}, which does not exist.")
+    return config

@@ -1,0 +1,203 @@
+"""The reading stage: targets point at ink, losses are right, pages keep their words in every shape, a piece runs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import tiny
+from varsdoc.errors import ConfigError
+from varsdoc.model import VarsDoc
+from varsdoc.training.generator import PageStream
+from varsdoc.training.reading.config import ReadConfig, load_read_config
+from varsdoc.training.reading.losses import alignment, found
+from varsdoc.training.reading.pages import QUERIES, SHAPES, TOKENS, Chunk, Maker, cut_to_shape, nearest_shape
+from varsdoc.training.reading.pool import Pool
+from varsdoc.training.reading.real import real_pages
+from varsdoc.training.reading.step import query_batch
+from varsdoc.training.reading.targets import CELLS, Grid, token_targets, tokenise
+from varsdoc.training.stages import train
+
+
+def test_a_token_is_taught_the_cells_in_which_its_word_has_ink() -> None:
+    tokenizer, prefix = tiny.tokenizer(), "Query: "
+    stream = PageStream(seed=2, layouts={"running": 1, "table": 1, "plot": 1})
+    taught = inked = 0
+    for i in range(6):
+        sample = stream[i]
+        shape = nearest_shape(*sample.image.shape[:2])
+        rows, cols = SHAPES[shape]
+        pixels = cut_to_shape(sample.image, shape, tiny.model().config).reshape(rows * cols, 4, -1)
+        for query in sample.queries:
+            _, offsets = tokenise(tokenizer, prefix, query.text, TOKENS)
+            targets = token_targets(sample, query, Grid(rows, cols, *sample.image.shape[:2]), offsets, len(prefix))
+            assert targets.shape == (len(offsets), CELLS)
+            assert targets.max() < rows * cols
+            assert (targets[:2] == -1).all(), "the prefix is printed nowhere"
+            for row in targets:
+                cells = row[row >= 0]
+                taught += len(cells)
+                inked += sum(int(np.ptp(pixels[cell].astype(int)) > 20) for cell in cells)
+    assert taught > 200
+    assert inked / taught > 0.97
+
+
+def test_alignment_and_found_against_their_definition() -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, cells = torch.randn(2, 3, 4, 8, generator=generator), torch.randn(2, 10, 8, generator=generator)
+    targets = torch.full((2, 3, 4, 2), -1)
+    targets[0, 1, 2] = torch.tensor([3, 5])
+    targets[1, 0, 0] = torch.tensor([9, -1])
+    first = (2.0 * queries[0, 1, 2] @ cells[0].T).softmax(0)[[3, 5]].sum().log()
+    second = (2.0 * queries[1, 0, 0] @ cells[1].T).softmax(0)[9].log()
+    assert alignment(queries, cells, targets, 2.0).item() == pytest.approx(-(first + second).item() / 2, abs=1e-5)
+    hits = [(queries[0, 1, 2] @ cells[0].T).argmax() in (3, 5), (queries[1, 0, 0] @ cells[1].T).argmax() == 9]
+    assert found(queries, cells, targets).item() == pytest.approx(sum(map(int, hits)) / 2)
+
+
+def test_nothing_taught_costs_nothing_and_has_a_finite_gradient() -> None:
+    queries = torch.randn(1, 1, 3, 8, requires_grad=True)
+    loss = alignment(queries, torch.randn(1, 5, 8), torch.full((1, 1, 3, 2), -1), 20.0)
+    loss.backward()
+    assert loss.item() == 0
+    assert queries.grad is not None
+    assert torch.isfinite(queries.grad).all()
+
+
+def test_right_padded_ids_become_the_batch_that_the_processor_makes() -> None:
+    model = tiny.model(1, 0, heads="shared")
+    rows = [model.processor.query_ids(text) for text in ("one", "a longer question about income")]
+    ids = torch.full((2, TOKENS), -1, dtype=torch.int16)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = torch.tensor(row)
+    ours, theirs = query_batch(ids), model.processor.queries(rows)
+    with torch.no_grad():
+        a, b = model.forward_queries(ours), model.forward_queries(theirs)
+    for i in range(2):
+        torch.testing.assert_close(a.vectors[i][a.mask[i]], b.vectors[i][b.mask[i]], atol=1e-5, rtol=0)
+
+
+def test_chunks_hold_pages_queries_and_targets_of_one_shape() -> None:
+    model = tiny.model(1, 0, heads="shared")
+    maker = Maker(PageStream(seed=1, layouts={"plot": 1}), model.config, model.processor.tokenizer.to_str())
+    chunk = next(maker.chunks(0, 1, 0))
+    rows, cols = SHAPES[chunk.shape]
+    assert chunk.pixels.shape[:2] == (8, rows * cols * 4)
+    assert chunk.ids.shape == (8, QUERIES, TOKENS)
+    assert (chunk.ids >= 0).any(2).all()
+    assert (chunk.targets >= 0).any()
+    again = next(maker.chunks(0, 1, 0))
+    assert np.array_equal(chunk.pixels, again.pixels)
+    assert np.array_equal(chunk.targets, again.targets)
+
+
+def test_the_pool_replaces_its_oldest_pages_and_draws_each_page_with_its_own_queries() -> None:
+    shape = 2
+    rows, cols = SHAPES[shape]
+
+    def chunk(number: int) -> Chunk:
+        pixels = np.full((2, rows * cols * 4, 196), number, np.uint8)
+        ids = np.full((2, QUERIES, TOKENS), number, np.int16)
+        targets = np.full((2, QUERIES, TOKENS, CELLS), number, np.int16)
+        return Chunk(shape, pixels, ids, targets, np.array([number, number]))
+
+    pool = Pool({shape: 6}, torch.device("cpu"))
+    for number in range(5):
+        pool.add(chunk(number))
+    assert pool.filled(shape) == 6
+    assert sorted(set(pool.rings[shape].page.tolist())) == [2, 3, 4]
+    drawn = pool.draw(shape, 6, 3)
+    assert drawn.pixels.shape == (6, rows * cols * 4, 588)
+    for i, page in enumerate(drawn.page.tolist()):
+        assert (drawn.pixels[i] == page).all()
+        assert (drawn.ids[i] == page).all()
+        assert (drawn.targets[i] == page).all()
+
+
+def judged_folder(root: Path) -> Path:
+    (root / "images").mkdir(parents=True)
+    (root / "qrels").mkdir()
+    pages = [{"_id": f"p{i}", "image": f"images/{i}.png"} for i in range(6)]
+    for i, page in enumerate(pages):
+        Image.fromarray(tiny.page(450, 640, i)).save(root / page["image"])
+    queries = [{"_id": f"q{i}", "text": f"question number {i}"} for i in range(6)]
+    (root / "corpus.jsonl").write_text("".join(json.dumps(page) + "\n" for page in pages))
+    (root / "queries.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+    lines = ["query-id\tcorpus-id\tscore", *(f"q{i}\tp{i}\t1" for i in range(6))]
+    (root / "qrels" / "test.tsv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+def test_real_pages_come_with_their_questions_and_nothing_to_align(tmp_path: Path) -> None:
+    model = tiny.model(1, 0, heads="shared")
+    chunks = list(real_pages(str(judged_folder(tmp_path)), model.config, model.processor.tokenizer, 2))
+    assert len(chunks) == 6
+    assert len({int(chunk.page[0]) for chunk in chunks}) == 6
+    expected = model.processor.query_ids("question number 3")
+    assert chunks[3].ids[0, 0, : len(expected)].tolist() == expected
+    assert (chunks[3].targets == -1).all()
+
+
+def test_a_piece_runs_from_its_config_and_the_next_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the command's own door: two pieces on a tiny model, real pages mixed in, judged at the end."""
+    tiny.model(1, 0, heads="shared").save_pretrained(tmp_path / "start")
+    folder = judged_folder(tmp_path / "pairs")
+    settings = {
+        "stage": "read",
+        "output": str(tmp_path / "run"),
+        "source": str(tmp_path / "start"),
+        "steps": 4,
+        "warmup": 1,
+        "batch_tokens": 800,
+        "workers": 1,
+        "pool": 8,
+        "log_every": 1,
+        "save_every": 2,
+        "pairs": [str(folder)],
+        "pairs_share": 0.5,
+        "pairs_from": 0.0,
+        "judged": [str(folder)],
+        "judge_every": 100,
+        "optimiser": "adamw",
+    }
+    (tmp_path / "read.yaml").write_text(json.dumps(settings))
+    done = train(tmp_path / "read.yaml")
+    assert done.steps == 4
+    assert math.isfinite(done.loss)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "align" in line] == [1, 2, 3, 4]
+    assert 0 <= lines[-1]["pairs"] <= 1
+    first = VarsDoc.from_pretrained(done.model, device="cpu")
+    start = VarsDoc.from_pretrained(tmp_path / "start", device="cpu")
+    assert not torch.equal(first.head(0).weight, start.head(0).weight)
+    assert train(tmp_path / "read.yaml", resume=True).steps == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"stepz": 3}, "unknown key 'stepz'"),
+        ({"steps": 0}, "steps must be above 0"),
+        ({"decay": 2.0}, "decay must lie between 0 and 1"),
+        ({"contrast": 9}, "contrast must lie between 1 and queries"),
+        ({"fonts": "nowhere"}, "names the folder nowhere, which does not exist"),
+    ],
+)
+def test_a_wrong_config_is_one_sentence(change: dict[str, object], message: str, tmp_path: Path) -> None:
+    (tmp_path / "read.yaml").write_text(json.dumps({"stage": "read"} | change))
+    with pytest.raises(ConfigError, match=message):
+        load_read_config(tmp_path / "read.yaml")
+
+
+def test_a_model_with_probes_is_not_taught_to_read(tmp_path: Path) -> None:
+    from varsdoc.training.reading.stage import build
+
+    tiny.model(3, 2).save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match="has probes"):
+        build(ReadConfig(source=str(tmp_path)))
