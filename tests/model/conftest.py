@@ -1,4 +1,4 @@
-"""No test of the model may touch the network: folders on disk and the hub cache are all it needs."""
+"""No test of the model may touch the network, and each starts from the same random state (PEFT draws from it)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import socket
 from typing import Any
 
 import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def same_random_state() -> None:
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)

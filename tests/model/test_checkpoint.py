@@ -20,7 +20,7 @@ from varsdoc.model import LoraSettings, UntrainedWarning, VarsDoc, nano_config
 from varsdoc.model.sources import SCALE
 
 PAGE = [tiny.page(140, 112)]
-SMALL_LORA = LoraSettings(r=4, alpha=8)
+SMALL_LORA = LoraSettings(r=4, alpha=8, init=True)
 
 
 def load(folder: Path | str | None, **options: Any) -> VarsDoc:

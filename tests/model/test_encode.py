@@ -14,7 +14,7 @@ from PIL import Image
 import tiny
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.model import Processor, VarsDoc
-from varsdoc.model.varsdoc import group_by_size
+from varsdoc.model.embeddings import group_by_size
 
 
 @pytest.fixture(scope="module")

@@ -4,38 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from transformers import Qwen2_5_VLConfig
 
 import tiny
 from varsdoc.errors import ConfigError
 from varsdoc.model import LoraSettings, VarsConfig, VarsDoc, trainable_parameters
 from varsdoc.model.lora import add_lora
+from varsdoc.model.qwen25vl import qwen_3b
 
 LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-
-
-def qwen_3b() -> Qwen2_5_VLConfig:
-    """The shape of Qwen2.5-VL-3B, with the ids of the small tokenizer."""
-    nano = tiny.backbone_config()
-    return Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": 151936,
-            "hidden_size": 2048,
-            "intermediate_size": 11008,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 2,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
-        },
-        vision_config={
-            "depth": 32,
-            "hidden_size": 1280,
-            "intermediate_size": 3420,
-            "num_heads": 16,
-            "out_hidden_size": 2048,
-        },
-        image_token_id=nano.image_token_id,
-    )
 
 
 def test_at_3b_size_lora_touches_only_language_blocks() -> None:
@@ -80,7 +56,7 @@ def test_a_fresh_adapter_changes_nothing_and_a_moved_one_does() -> None:
     batch = tiny.batch(model)
     with torch.no_grad():
         before = model.forward_pages(batch).vectors
-        model.set_trainable(LoraSettings(r=2, alpha=4))
+        model.set_trainable(LoraSettings(r=2, alpha=4, init=True))
         torch.testing.assert_close(model.forward_pages(batch).vectors, before, atol=1e-6, rtol=0)
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
@@ -93,12 +69,13 @@ def test_a_fresh_adapter_changes_nothing_and_a_moved_one_does() -> None:
 
 @pytest.mark.parametrize("probes", [1, 2])
 def test_gradients_with_lora_and_several_probes_equal_the_reference(probes: int) -> None:
-    model = tiny.model(2, 2, probes_per_variant=probes).set_trainable(LoraSettings(r=2, dropout=0.0))
+    # PEFT's gaussian start (spread 1 / r) is too wild at r = 2: gradients of 1e4 drown the comparison in rounding.
+    model = tiny.model(2, 2, probes_per_variant=probes).set_trainable(LoraSettings(r=2, dropout=0.0, init=True))
     batch = tiny.batch(model)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "lora_B" in name:
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+                parameter.add_(0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
     gradients = []
     for path in ("reference", "training"):
         model.zero_grad()

@@ -75,6 +75,31 @@ _VISION = (
 )
 
 
+def qwen_3b(image_token_id: int = 8190) -> Qwen2_5_VLConfig:
+    """The shape of Qwen2.5-VL-3B, for estimates and tests; its image token is that of the small tokenizer."""
+    return Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": 151936,
+            "hidden_size": 2048,
+            "intermediate_size": 11008,
+            "num_hidden_layers": 36,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 2,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+        },
+        vision_config={
+            "depth": 32,
+            "hidden_size": 1280,
+            "intermediate_size": 3420,
+            "num_heads": 16,
+            "out_hidden_size": 2048,
+            "fullatt_block_indexes": [7, 15, 23, 31],
+            "window_size": 112,
+        },
+        image_token_id=image_token_id,
+    )
+
+
 class Qwen25VL:
     """A stateless view of a `Qwen2_5_VLModel` in the terms of the paper."""
 

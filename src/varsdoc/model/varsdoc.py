@@ -11,9 +11,8 @@ What is unusual, before you read on:
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,13 +23,13 @@ from PIL import Image
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
-from tqdm import tqdm
 
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.model import lora
 from varsdoc.model.branches import Plan, encode_inference, encode_reference, encode_training
 from varsdoc.model.config import Heads, LoraSettings, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
+from varsdoc.model.embeddings import Encoded, PageEmbedding, group_by_size, progress_bar
 from varsdoc.model.fingerprint import Origin, model_hash, state_of
 from varsdoc.model.image import ImageLike
 from varsdoc.model.int8 import to_int8
@@ -47,28 +46,6 @@ NORM_EPSILON = 1e-12
 PROBE_NOISE = 0.02
 # Document tokens per forward pass. On a CPU one large page fills the cores; more only costs memory.
 BATCH_TOKENS = {"cpu": 2048, "cuda": 32 * 1024}
-
-
-@dataclass(frozen=True, eq=False)
-class PageEmbedding:
-    """One encoded page: K variants of M vectors, and where its image cells are among them."""
-
-    variants: Tensor  # (K, M, dim), unit length
-    grid: tuple[int, int]  # rows and columns of cells
-    image_start: int
-
-    @property
-    def cells(self) -> Tensor:
-        """The image cells alone, row by row: (K, rows * cols, dim)."""
-        return self.variants[:, self.image_start : self.image_start + self.grid[0] * self.grid[1]]
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Embeddings of a padded batch with their true mask: pages (B, K, M, dim), queries (B, T, dim); padding is 0."""
-
-    vectors: Tensor
-    mask: Tensor  # (B, M) or (B, T) bool
 
 
 class VarsDoc(nn.Module):
@@ -182,7 +159,7 @@ class VarsDoc(nn.Module):
         total = len(images) if isinstance(images, Sequence) else None
         results: list[PageEmbedding] = []
         named = enumerate(images)
-        with _bar(total, "page", progress) as bar:
+        with progress_bar(total, "page", progress) as bar:
             # A few batches' worth at a time: enough to sort by size, bounded whatever the length of the iterable.
             while chunk := [self.processor.page(image, f"page {i}") for i, image in islice(named, 64)]:
                 results.extend(self._encode_chunk(chunk, budget, bar))
@@ -219,7 +196,7 @@ class VarsDoc(nn.Module):
         ids = [self.processor.query_ids(text, f"query {i}") for i, text in enumerate(queries)]
         budget = self._budget(batch_tokens)
         results: dict[int, Tensor] = {}
-        with _bar(len(ids), "query", progress) as bar:
+        with progress_bar(len(ids), "query", progress) as bar:
             for group in group_by_size([len(row) for row in ids], budget):
                 batch = self.processor.queries([ids[i] for i in group]).to(self.device)
                 encoded = self.forward_queries(batch, "inference")
@@ -421,22 +398,6 @@ class VarsDoc(nn.Module):
         return model_hash(self)
 
 
-def group_by_size(sizes: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Batches of indices: like sizes together, the padded size of a batch within the budget where one item allows it.
-
-    >>> list(group_by_size([3, 9, 3, 4], budget=8))
-    [[0, 2], [3], [1]]
-    """
-    group: list[int] = []
-    for i in sorted(range(len(sizes)), key=sizes.__getitem__):
-        if group and sizes[i] * (len(group) + 1) > budget:
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
-
-
 def _known(path: EncodePath) -> EncodePath:
     if path not in ("reference", "inference", "training"):
         raise ConfigError(f"There is no path {path!r}; use reference, inference or training.")
@@ -462,8 +423,3 @@ def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
     head = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
     head.weight, head.bias = nn.Parameter(weight), nn.Parameter(bias)
     return head
-
-
-def _bar(total: int | None, unit: str, progress: bool | None) -> Any:
-    wanted = (sys.stderr.isatty() and (total is None or total > 8)) if progress is None else progress
-    return tqdm(total=total, unit=unit, desc=f"encoding {'pages' if unit == 'page' else 'queries'}", disable=not wanted)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import Qwen2_5_VLConfig
 
 from varsdoc.errors import ConfigError, VarsDocError
 from varsdoc.model import VarsConfig, VarsDoc, trainable_parameters
 from varsdoc.model.checkpoint import nano_folder
+from varsdoc.model.qwen25vl import qwen_3b
 from varsdoc.training.build import architecture, choose_trainable, spread_probes
 from varsdoc.training.config import TrainConfig, load_config, read_settings
 from varsdoc.training.memory import Memory, estimate
@@ -113,7 +113,7 @@ def _settings(config: TrainConfig, missing: list[str]) -> tuple[VarsConfig, str]
     folder = nano_folder() if source is None else _cached(source)
     if folder is None:
         missing.append(f"the weights of {source}; the shape of Qwen2.5-VL-3B is assumed")
-        settings = VarsConfig(_qwen_3b(), variants=1, branch_layers=0, heads="shared")
+        settings = VarsConfig(qwen_3b(), variants=1, branch_layers=0, heads="shared")
     else:
         settings = architecture(folder, chain[-1].model)
     for part in reversed(chain):
@@ -164,27 +164,3 @@ def _pairs(config: TrainConfig, missing: list[str]) -> int | None:
             missing.append(f"training data: {error}")
         total = None if total is None or count is None else total + count
     return total or None
-
-
-def _qwen_3b() -> Qwen2_5_VLConfig:
-    return Qwen2_5_VLConfig(
-        text_config={
-            "vocab_size": 151936,
-            "hidden_size": 2048,
-            "intermediate_size": 11008,
-            "num_hidden_layers": 36,
-            "num_attention_heads": 16,
-            "num_key_value_heads": 2,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
-        },
-        vision_config={
-            "depth": 32,
-            "hidden_size": 1280,
-            "intermediate_size": 3420,
-            "num_heads": 16,
-            "out_hidden_size": 2048,
-            "fullatt_block_indexes": [7, 15, 23, 31],
-            "window_size": 112,
-        },
-        image_token_id=8190,
-    )
