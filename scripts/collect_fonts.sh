@@ -1,7 +1,7 @@
 #!/bin/sh
 # Collect free Latin fonts from Debian packages into a folder, for the page generator.
 #
-#     pip install fonttools && sh scripts/collect_fonts.sh /work/fonts
+#     pip install fonttools && sh scripts/collect_fonts.sh fonts
 #
 # Packages are downloaded and unpacked, not installed: the system's font set stays as it is. What is copied is cut to
 # Latin by fontTools where pip can supply it, so that some four hundred files stay under 20 MB. Every package is in Debian main
