@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from tokenizers import Tokenizer
 
-from varsdoc.errors import ConfigError, VarsDocError
+from varsdoc.errors import VarsDocError
 from varsdoc.model import VarsConfig, VarsDoc, trainable_parameters
 from varsdoc.model.checkpoint import nano_folder
 from varsdoc.model.qwen25vl import qwen_3b
@@ -22,6 +23,9 @@ from varsdoc.training.config import TrainConfig, load_config, read_settings
 from varsdoc.training.memory import Memory, estimate
 from varsdoc.training.sources import open_source
 from varsdoc.training.stages import launched_ranks, optimiser_steps
+
+if TYPE_CHECKING:
+    from varsdoc.training.reading.plan import ReadPlan
 
 # The ColPali training set, where it is named but not here.
 KNOWN_PAIRS = {"vidore/colpali_train_set": 118_695}
@@ -63,10 +67,12 @@ class Plan:
         ]
 
 
-def plan(path: str | Path) -> Plan:
+def plan(path: str | Path) -> Plan | ReadPlan:
     """Look at a config without running it."""
     if read_settings(Path(path)).get("stage") == "read":
-        raise ConfigError(f"{path} is a reading piece; --dry-run plans warm-up and adaptation.")
+        from varsdoc.training.reading.plan import read_plan
+
+        return read_plan(path)
     config = load_config(path)
     missing: list[str] = []
     settings, named = _settings(config, missing)

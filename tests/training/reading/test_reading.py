@@ -15,6 +15,7 @@ import tiny
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
 from varsdoc.training.generator import PageStream
+from varsdoc.training.plan import plan
 from varsdoc.training.reading.config import ReadConfig, load_read_config
 from varsdoc.training.reading.losses import alignment, found
 from varsdoc.training.reading.pages import QUERIES, SHAPES, TOKENS, Chunk, Maker, cut_to_shape, nearest_shape
@@ -193,6 +194,15 @@ def test_a_wrong_config_is_one_sentence(change: dict[str, object], message: str,
     (tmp_path / "read.yaml").write_text(json.dumps({"stage": "read"} | change))
     with pytest.raises(ConfigError, match=message):
         load_read_config(tmp_path / "read.yaml")
+
+
+def test_a_dry_run_says_what_a_piece_would_do_and_what_it_lacks(tmp_path: Path) -> None:
+    (tmp_path / "read.yaml").write_text(json.dumps({"stage": "read", "fonts": "nowhere", "steps": 700}))
+    lines = "\n".join(plan(tmp_path / "read.yaml").lines())
+    assert "random weights of 8 blocks x 384" in lines
+    assert "700 by muon, the last 30% with a falling learning rate" in lines
+    assert "96 of 36 x 28 cells" in lines
+    assert "missing     the folder nowhere" in lines
 
 
 def test_a_model_with_probes_is_not_taught_to_read(tmp_path: Path) -> None:

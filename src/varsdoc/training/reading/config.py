@@ -60,7 +60,21 @@ class ReadConfig:
 
 
 def load_read_config(path: str | Path) -> ReadConfig:
-    """Read, inherit, check."""
+    """Read, inherit, check; every folder it names must be there."""
+    config = check_read_config(path)
+    missing = missing_folders(config)
+    if missing:
+        raise ConfigError(f"{path} names the folder {missing[0]}, which does not exist.")
+    return config
+
+
+def missing_folders(config: ReadConfig) -> list[str]:
+    named = (config.fonts, config.texts, config.source, *config.pairs, *config.judged)
+    return [folder for folder in named if folder is not None and not Path(folder).is_dir()]
+
+
+def check_read_config(path: str | Path) -> ReadConfig:
+    """Read, inherit, check the values, without looking for what they name."""
     config: ReadConfig = build_settings(ReadConfig, read_settings(Path(path)), str(path))
     positive = ("steps", "lr", "batch_tokens", "queries", "temperature", "scale", "workers", "pool", "save_every")
     for name in (*positive, "log_every", "judge_every", "max_minutes"):
@@ -71,7 +85,4 @@ def load_read_config(path: str | Path) -> ReadConfig:
             raise ConfigError(f"{path}: {name} must lie between 0 and 1, not {getattr(config, name)}.")
     if not 1 <= config.contrast <= config.queries:
         raise ConfigError(f"{path}: contrast must lie between 1 and queries ({config.queries}), not {config.contrast}.")
-    for folder in (config.fonts, config.texts, config.source, *config.pairs, *config.judged):
-        if folder is not None and not Path(folder).is_dir():
-            raise ConfigError(f"{path} names the folder {folder}, which does not exist.")
     return config

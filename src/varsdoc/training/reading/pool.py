@@ -26,6 +26,18 @@ class Drawn:
     page: Tensor  # (B,)
 
 
+SHARES = (0.65, 0.1, 0.25)  # of steps and of the pool, by shape
+
+
+def pool_sizes(pages: int) -> dict[int, int]:
+    """Pages held per shape, where `pages` counts portrait pages; smaller shapes hold more of them.
+
+    >>> pool_sizes(1000)
+    {0: 650, 1: 150, 2: 684}
+    """
+    return {i: max(8, int(pages * SHARES[i] * 1008 / (rows * cols))) for i, (rows, cols) in enumerate(SHAPES)}
+
+
 class Pool:
     """One ring of pages per shape."""
 

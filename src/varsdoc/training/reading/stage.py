@@ -30,13 +30,12 @@ from varsdoc.training.judge import judge, read_judged
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.master import MasterWeights
 from varsdoc.training.reading.pages import SHAPES, Maker, Workers
-from varsdoc.training.reading.pool import Pool
+from varsdoc.training.reading.pool import SHARES, Pool, pool_sizes
 from varsdoc.training.reading.real import real_pages
 from varsdoc.training.reading.step import Losses, Shapes, step
 from varsdoc.training.trainer import TrainingError
 
 logger = logging.getLogger(__name__)
-SHARES = (0.65, 0.1, 0.25)  # of steps and of the pool, by shape
 SHARD_BYTES = 15 * 1024**2  # small enough to be moved between machines file by file
 
 
@@ -69,8 +68,7 @@ class Reading:
         self.model.set_trainable(None, vision=True).train()
         self.weights = MasterWeights(self.model, config.lr, config.weight_decay, config.optimiser == "muon")
         self.shapes = Shapes(self.model)
-        sizes = {i: max(8, int(config.pool * SHARES[i] * 1008 / (r * c))) for i, (r, c) in enumerate(SHAPES)}
-        self.pool = Pool(sizes, device, config.seed)
+        self.pool = Pool(pool_sizes(config.pool), device, config.seed)
         self.real = self._load_real(device)
         self.judged = [(Path(j).name, read_judged(j, _self_contained(j))) for j in config.judged]
         self.random = random.Random(config.seed)

@@ -1,0 +1,39 @@
+"""`varsdoc train configs/nano/read.yaml --dry-run`: what a piece of reading would do, and what it lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from varsdoc.model import nano_config
+from varsdoc.training.reading.config import ReadConfig, check_read_config, missing_folders
+from varsdoc.training.reading.pages import SHAPES
+from varsdoc.training.reading.pool import pool_sizes
+
+
+@dataclass(frozen=True)
+class ReadPlan:
+    """The facts of one piece."""
+
+    config: ReadConfig
+    missing: list[str]
+
+    def lines(self) -> list[str]:
+        config = self.config
+        start = config.source or f"random weights of {nano_config().blocks} blocks x {nano_config().hidden_size}"
+        pages = ", ".join(
+            f"{max(2, config.batch_tokens // (rows * cols))} of {rows} x {cols} cells" for rows, cols in SHAPES
+        )
+        held = sum(n * SHAPES[i][0] * SHAPES[i][1] * 4 * 588 for i, n in pool_sizes(config.pool).items())
+        return [
+            f"model       one variant, no probe, one head, from {start}",
+            f"steps       {config.steps:,} by {config.optimiser}, the last {config.decay:.0%} with a falling learning rate",
+            f"pages       a step has {pages}; {config.queries} queries a page, {config.contrast} of them ranked",
+            f"pool        {held / 1e9:.1f} GB of pages on the device, drawn by {config.workers} workers",
+            *(f"missing     the folder {folder}" for folder in self.missing),
+        ]
+
+
+def read_plan(path: str | Path) -> ReadPlan:
+    config = check_read_config(path)
+    return ReadPlan(config, missing_folders(config))
