@@ -27,7 +27,7 @@ class ReadPlan:
         held = sum(n * SHAPES[i][0] * SHAPES[i][1] * 4 * 588 for i, n in pool_sizes(config.pool).items())
         return [
             f"model       one variant, no probe, one head, from {start}",
-            f"steps       {config.steps:,} by {config.optimiser}, the last {config.decay:.0%} with a falling learning rate",
+            f"steps       {config.steps:,} by {config.optimiser}; its rate falls over the last {config.decay:.0%}",
             f"pages       a step has {pages}; {config.queries} queries a page, {config.contrast} of them ranked",
             f"pool        {held / 1e9:.1f} GB of pages on the device, drawn by {config.workers} workers",
             *(f"missing     the folder {folder}" for folder in self.missing),
