@@ -509,8 +509,9 @@ def test_a_hub_id_is_read_from_the_cache_without_network(tmp_path: Path) -> None
         "def refuse(*a, **k): raise SystemExit('the network was touched')\n"
         "socket.socket.connect = socket.getaddrinfo = refuse\n"
         "from varsdoc.model import VarsDoc\n"
-        "print(VarsDoc.from_pretrained('owner/name', device='cpu').config.variants)\n"
+        "model = VarsDoc.from_pretrained('owner/name', device='cpu')\n"
+        "print(model.config.variants, model.base)\n"
     )
     environment = os.environ | {"HF_HUB_CACHE": str(tmp_path), "HF_HUB_OFFLINE": "0"}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "3", done.stderr
+    assert done.stdout.strip() == "3 owner/name", done.stderr

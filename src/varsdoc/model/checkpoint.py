@@ -28,13 +28,13 @@ from varsdoc.model.config import Heads, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
 from varsdoc.model.fingerprint import Origin, state_of
 from varsdoc.model.sources import (
-    OWN,
     PACKAGED,
     first_line,
     locate,
+    outer_name,
     read_json,
     read_tensors,
-    require_same_keys,
+    require_same_tensors,
     weight_files,
 )
 from varsdoc.model.varsdoc import VarsDoc
@@ -72,9 +72,12 @@ def load(
     """`VarsDoc.from_pretrained`, which says what the options mean."""
     target = choose_device(device)
     precision = choose_dtype(dtype, target)
-    model = _load_any(nano_folder() if source is None else locate(source), base, seed, precision)
+    folder = nano_folder() if source is None else locate(source)
+    model = _load_any(folder, base, seed, precision)
     if not _is_packaged(source):
         model.source = str(source)
+        if model.base == str(folder):
+            model.base = str(source)  # a hub id stays one: its place in the cache means nothing elsewhere
     _fit(model, variants, branch_layers, heads, noise, seed)
     overrides: dict[str, Any] = {"max_visual_tokens": max_visual_tokens, "query_prefix": query_prefix}
     given = {key: value for key, value in overrides.items() if value is not None}
@@ -147,14 +150,7 @@ def _empty(config: VarsConfig, tokenizer: Tokenizer) -> VarsDoc:
 
 def _fill(module: nn.Module, state: dict[str, Tensor], source: str) -> None:
     """Put every tensor in its place; shapes and names must match."""
-    expected = module.state_dict()
-    require_same_keys(set(state), set(expected), source)
-    for name, tensor in state.items():
-        if tensor.shape != expected[name].shape:
-            raise CheckpointError(
-                f"{source} has {name} with shape {tuple(tensor.shape)}, "
-                f"where the config makes it {tuple(expected[name].shape)}."
-            )
+    require_same_tensors(state, module.state_dict(), source)
     module.load_state_dict(state, assign=True)
     _restore_tables(module)
 
@@ -190,14 +186,13 @@ def _load_own(folder: Path, seed: int) -> VarsDoc:
     packaged = _is_packaged(folder)
     if packaged and not (folder / "model.safetensors").is_file():
         model = VarsDoc(config, tokenizer, seed)
-        model.source, model.base = "the packaged checkpoint (varsdoc-nano)", PACKAGED
-        return model
-    model = _empty(config, tokenizer)
-    paths = weight_files(folder)
-    _fill(model, {_outer(name): tensor for name, tensor in read_tensors(paths).items()}, str(folder))
+    else:
+        model = _empty(config, tokenizer)
+        paths = weight_files(folder)
+        _fill(model, {outer_name(name): tensor for name, tensor in read_tensors(paths).items()}, str(folder))
+        model.origin = Origin(tuple(paths), "", 0)
     model.source = "the packaged checkpoint (varsdoc-nano)" if packaged else str(folder)
     model.base = PACKAGED if packaged else str(folder)
-    model.origin = Origin(tuple(paths), "", 0)
     return model
 
 
@@ -251,7 +246,3 @@ def _fresh_head(config: VarsConfig, seed: int) -> dict[str, Tensor]:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return dict(nn.Linear(config.hidden_size, config.dim).state_dict())
-
-
-def _outer(name: str) -> str:
-    return name if name.startswith(OWN) else "backbone." + name

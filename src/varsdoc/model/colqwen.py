@@ -17,31 +17,11 @@ from transformers import Qwen2_5_VLConfig
 
 from varsdoc.errors import CheckpointError
 from varsdoc.model.lora import load_adapter, merge_lora
+from varsdoc.model.names import HEAD, rename
 from varsdoc.model.sources import first_line, read_json, read_tensors, weight_files
 
-HEAD = "custom_text_proj"
-_RENAMES = (
-    (re.compile(r"^base_model\.model\."), ""),
-    (re.compile(r"^vlm\."), ""),
-    (re.compile(r"^embedding_proj_layer\."), f"{HEAD}."),
-    (re.compile(r"^model\.(visual|language_model)\."), r"\1."),
-    (re.compile(r"^model\.(layers|embed_tokens|norm)\."), r"language_model.\1."),
-)
 # The output layer of the generator, and rotation tables that some versions stored.
 _UNUSED = re.compile(r"^(lm_head\.|.*rotary_(pos_)?emb\.inv_freq$)")
-
-
-def rename(name: str) -> str:
-    """A tensor's name in our terms.
-
-    >>> rename("base_model.model.model.layers.0.mlp.up_proj.lora_A.weight")
-    'language_model.layers.0.mlp.up_proj.lora_A.weight'
-    >>> rename("model.visual.patch_embed.proj.weight"), rename("base_model.model.custom_text_proj.lora_B.weight")
-    ('visual.patch_embed.proj.weight', 'custom_text_proj.lora_B.weight')
-    """
-    for pattern, replacement in _RENAMES:
-        name = pattern.sub(replacement, name)
-    return name
 
 
 def is_adapter(folder: Path) -> bool:

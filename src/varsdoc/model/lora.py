@@ -6,7 +6,6 @@ them in full is the same thing and simpler: no rank to choose, and they are save
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +16,13 @@ from torch import Tensor, nn
 
 from varsdoc.errors import CheckpointError, ConfigError
 from varsdoc.model.config import LoraSettings
-from varsdoc.model.sources import first_line, read_json, require_same_keys
+from varsdoc.model.names import rename
+from varsdoc.model.sources import first_line, read_json, require_same_tensors
 
 if TYPE_CHECKING:
     from varsdoc.model.varsdoc import VarsDoc
 
 TARGETS = r".*language_model\.layers\.\d+\.(self_attn|mlp)\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
-LEGACY = re.compile(r"^\^?(base_model\.model\.)?model\.(language_model\.)?(?=layers\.)")
 ADAPTER = "default"
 PREFIX = "base_model.model."
 
@@ -39,11 +38,8 @@ def set_trainable(model: VarsDoc, lora: LoraSettings | None = None, vision: bool
         merge_lora(model.backbone)
     elif not has_lora(model.backbone):
         add_lora(model.backbone, lora)
-    elif (have := adapter_config(model.backbone)) and (have.r, have.lora_alpha) != (lora.r, lora.alpha):
-        raise ConfigError(
-            f"The model has an adapter with r={have.r}, alpha={have.lora_alpha}; "
-            f"merge it with merge_lora() before adding one with r={lora.r}, alpha={lora.alpha}."
-        )
+    else:
+        _require_same_settings(adapter_config(model.backbone), lora)
     for name, parameter in model.named_parameters():
         if ".visual." in name:
             parameter.requires_grad_(vision)
@@ -51,6 +47,14 @@ def set_trainable(model: VarsDoc, lora: LoraSettings | None = None, vision: bool
             parameter.requires_grad_("lora_" in name if lora is not None else True)
         else:
             parameter.requires_grad_(True)
+
+
+def _require_same_settings(have: LoraConfig, wanted: LoraSettings) -> None:
+    if (have.r, have.lora_alpha, have.lora_dropout) != (wanted.r, wanted.alpha, wanted.dropout):
+        raise ConfigError(
+            f"The model has an adapter with r={have.r}, alpha={have.lora_alpha}, dropout={have.lora_dropout}, and "
+            f"r={wanted.r}, alpha={wanted.alpha}, dropout={wanted.dropout} was asked for; give the same or merge it."
+        )
 
 
 def trainable_parameters(model: nn.Module) -> tuple[int, int]:
@@ -122,16 +126,16 @@ def load_adapter(module: nn.Module, folder: Path, state: dict[str, Tensor]) -> N
         _inject(module, config)
     except Exception as error:  # PEFT raises a dozen types for what does not fit
         raise CheckpointError(f"{folder} does not fit its base ({first_line(error)}).") from error
-    expected = {name.removeprefix(PREFIX): tensor for name, tensor in adapter_state(module).items()}
-    require_same_keys(set(plain), set(expected), str(folder))
-    for name, tensor in expected.items():
-        if tensor.shape != plain[name].shape:
-            raise CheckpointError(
-                f"{folder} has {name} with shape {tuple(plain[name].shape)}, "
-                f"where its base needs {tuple(tensor.shape)}."
-            )
-    set_peft_model_state_dict(module, plain, adapter_name=ADAPTER)
+    fill_adapter(module, folder, plain)
     config.target_modules = written
+
+
+def fill_adapter(module: nn.Module, folder: Path, state: dict[str, Tensor]) -> None:
+    """Put stored tensors into the adapter that is there; every one must find its place."""
+    plain = {name.removeprefix(PREFIX): tensor for name, tensor in state.items()}
+    expected = {name.removeprefix(PREFIX): tensor for name, tensor in adapter_state(module).items()}
+    require_same_tensors(plain, expected, str(folder))
+    set_peft_model_state_dict(module, plain, adapter_name=ADAPTER)
 
 
 def read_lora_config(folder: Path) -> LoraConfig:
@@ -145,6 +149,6 @@ def read_lora_config(folder: Path) -> LoraConfig:
         raise CheckpointError(f"{folder / 'adapter_config.json'} cannot be read ({first_line(error)}).") from error
     config.inference_mode = False
     config.modules_to_save = None
-    config.rank_pattern = {LEGACY.sub("language_model.", key): r for key, r in config.rank_pattern.items()}
-    config.alpha_pattern = {LEGACY.sub("language_model.", key): a for key, a in config.alpha_pattern.items()}
+    config.rank_pattern = {rename(key.lstrip("^")): r for key, r in config.rank_pattern.items()}
+    config.alpha_pattern = {rename(key.lstrip("^")): a for key, a in config.alpha_pattern.items()}
     return config

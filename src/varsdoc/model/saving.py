@@ -93,9 +93,9 @@ def _swap(staged: Path, target: Path) -> None:
 
 def _base_name(model: VarsDoc, target: Path, base: str | Path | None) -> str:
     """How an adapter names its base: as it was told; a hub id; else the way from the adapter, so that both can move."""
-    if base is not None:
+    if base is not None and str(base) != PACKAGED:
         return str(Path(base).resolve()) if Path(base).is_dir() else str(base)
-    name = model.base
+    name = str(base) if base is not None else model.base
     if name is None:
         raise ConfigError(
             "This adapter stands on weights that no folder holds; pass base=, or merge_lora() and save the whole model."

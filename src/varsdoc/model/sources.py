@@ -134,11 +134,25 @@ def read_tensors(files: list[Path]) -> dict[str, Tensor]:
     return state
 
 
-def require_same_keys(given: set[str], expected: set[str], source: str) -> None:
-    """A key too few or too many would silently leave a tensor random or unused."""
-    for keys, fault in ((expected - given, "lacks"), (given - expected, "has the unexpected")):
+def outer_name(name: str) -> str:
+    """What a stored tensor is called in a `VarsDoc`."""
+    return name if name.startswith(OWN) else "backbone." + name
+
+
+def require_same_tensors(given: dict[str, Tensor], expected: dict[str, Tensor], source: str) -> None:
+    """A tensor too few or too many would silently be left random or unused; one of another shape does not fit."""
+    for keys, fault in (
+        (expected.keys() - given.keys(), "lacks"),
+        (given.keys() - expected.keys(), "has the unexpected"),
+    ):
         if keys:
             more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
             raise CheckpointError(
                 f"{source} {fault} tensor {min(keys)}{more}; it is damaged or belongs to another architecture."
+            )
+    for name, tensor in given.items():
+        if tensor.shape != expected[name].shape:
+            raise CheckpointError(
+                f"{source} has {name} with shape {tuple(tensor.shape)}, "
+                f"where {tuple(expected[name].shape)} is expected."
             )

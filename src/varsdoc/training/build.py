@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from varsdoc.errors import ConfigError
-from varsdoc.model import UntrainedWarning, VarsConfig, VarsDoc, lora
+from varsdoc.model import UntrainedWarning, VarsConfig, VarsDoc
 from varsdoc.model.checkpoint import load, nano_folder, read_tokenizer
 from varsdoc.model.colqwen import backbone_config, base_of, is_adapter
-from varsdoc.model.config import LoraSettings
 from varsdoc.model.sources import locate, read_json
 from varsdoc.training.config import ModelConfig, TrainConfig, load_config
 
@@ -26,7 +25,7 @@ def source_of(config: TrainConfig) -> str | None:
 def build_model(config: TrainConfig) -> VarsDoc:
     """The model before its first step, in float32 on the CPU; frozen weights in bfloat16 where the run is."""
     source, wanted = source_of(config), config.model
-    model = _fresh(source, wanted, config.seed) if wanted.fresh else _loaded(source, wanted, config.seed)
+    model = _fresh(source, wanted, config.seed) if wanted.fresh else load_to_train(source, wanted, config.seed)
     spread_probes(model, wanted.probes_per_variant, wanted.noise, config.seed)
     choose_trainable(model, wanted, config.seed)
     if config.optim.bf16:
@@ -62,7 +61,8 @@ def _fresh(source: str | None, wanted: ModelConfig, seed: int) -> VarsDoc:
     return model
 
 
-def _loaded(source: str | None, wanted: ModelConfig, seed: int) -> VarsDoc:
+def load_to_train(source: str | None, wanted: ModelConfig, seed: int) -> VarsDoc:
+    """A source as the config wants it, in float32 on the CPU."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UntrainedWarning)  # it is about to be trained
         return load(
@@ -91,40 +91,15 @@ def spread_probes(model: VarsDoc, count: int, noise: float, seed: int) -> None:
     moved = noise * probes.std() * torch.randn(probes.shape, generator=generator)
     moved[::count] = 0  # the first copy of each stays what it was
     model.probes = nn.Parameter(probes + moved)
-    model.config = model.processor.config = model.config.with_(probes_per_variant=count)
+    model.reconfigure(model.config.with_(probes_per_variant=count))
 
 
 def choose_trainable(model: VarsDoc, wanted: ModelConfig, seed: int) -> None:
     """LoRA or everything. An adapter that came with the source goes on training, or is folded in."""
-    if lora.has_lora(model.backbone):
-        if wanted.lora is None:
-            model.merge_lora()
-        else:
-            _require_same_lora(model, wanted.lora)
     torch.manual_seed(seed)  # LoRA starts at random
     model.set_trainable(wanted.lora, wanted.vision)
     if not model.probes.numel():
         model.probes.requires_grad_(False)  # DDP waits for a gradient of everything that says it wants one
-
-
-def _require_same_lora(model: VarsDoc, wanted: LoraSettings) -> None:
-    have = lora.adapter_config(model.backbone)
-    if (have.r, have.lora_alpha, have.lora_dropout) != (wanted.r, wanted.alpha, wanted.dropout):
-        raise ConfigError(
-            f"{model.source} has a LoRA adapter with r={have.r}, alpha={have.lora_alpha}, dropout={have.lora_dropout}, "
-            f"and the config asks for r={wanted.r}, alpha={wanted.alpha}, dropout={wanted.dropout}; give the same."
-        )
-
-
-def adapter_base(source: str | None) -> str:
-    """What an adapter trained from this source lies over: the source, or that of the adapter it is."""
-    if source is None:
-        return str(nano_folder())
-    folder = locate(source)
-    if not is_adapter(folder):
-        return str(folder.resolve()) if Path(source).is_dir() else source
-    base = base_of(folder)
-    return str(Path(base).resolve()) if Path(base).is_dir() else base
 
 
 def source_settings(source: str | None) -> dict[str, Any]:

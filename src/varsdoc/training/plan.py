@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from tokenizers import Tokenizer
 
 from varsdoc.errors import VarsDocError
 from varsdoc.model import VarsConfig, VarsDoc, trainable_parameters
-from varsdoc.model.checkpoint import nano_folder
+from varsdoc.model.checkpoint import nano_folder, read_tokenizer
 from varsdoc.model.qwen25vl import qwen_3b
 from varsdoc.training.build import architecture, choose_trainable, spread_probes
 from varsdoc.training.config import TrainConfig, load_config, read_settings
@@ -77,7 +76,7 @@ def plan(path: str | Path) -> Plan | ReadPlan:
     missing: list[str] = []
     settings, named = _settings(config, missing)
     with torch.device("meta"):
-        model = VarsDoc(settings, Tokenizer.from_file(str(nano_folder() / "tokenizer.json")))
+        model = VarsDoc(settings, read_tokenizer(nano_folder()))
         spread_probes(model, config.model.probes_per_variant, 0.0, 0)
         choose_trainable(model, config.model, 0)
     trainable, total = trainable_parameters(model)

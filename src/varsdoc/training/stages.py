@@ -17,7 +17,7 @@ from transformers import TrainingArguments
 
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
-from varsdoc.training.build import adapter_base, build_model, source_of, source_settings
+from varsdoc.training.build import build_model, source_of, source_settings
 from varsdoc.training.config import TrainConfig, load_config, read_settings
 from varsdoc.training.data import Pairs
 from varsdoc.training.expansion import expansion_gaps
@@ -133,7 +133,7 @@ def make_trainer(config: TrainConfig, arguments: TrainingArguments) -> VarsTrain
         micro_batch=config.optim.micro_batch if config.optim.grad_cache else None,
         judged=judged,
         judge_batch=config.eval.batch,
-        base=adapter_base(source) if config.model.lora else None,
+        base=model.base if config.model.lora else None,
         keep=config.keep,
     )
 

@@ -203,7 +203,7 @@ class VarsTrainer(Trainer):
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Tensor] | None = None) -> None:
         encoder = self.encoder
-        encoder.config = encoder.processor.config = encoder.config.with_(trained=True)
+        encoder.reconfigure(encoder.config.with_(trained=True))
         encoder.save_pretrained(output_dir or str(self.args.output_dir), base=self.base)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: nn.Module | None = None) -> None:

@@ -18,26 +18,28 @@ from varsdoc.training.generator import PageStream
 from varsdoc.training.plan import plan
 from varsdoc.training.reading.config import ReadConfig, load_read_config
 from varsdoc.training.reading.losses import alignment, found
-from varsdoc.training.reading.pages import QUERIES, SHAPES, TOKENS, Chunk, Maker, cut_to_shape, nearest_shape
+from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk, Maker, cut_to_shape, nearest_shape
 from varsdoc.training.reading.pool import Pool
 from varsdoc.training.reading.real import real_pages
 from varsdoc.training.reading.step import query_batch
-from varsdoc.training.reading.targets import CELLS, Grid, token_targets, tokenise
+from varsdoc.training.reading.targets import CELLS, TOKENS, Grid, token_targets, tokenise
 from varsdoc.training.stages import train
 
 
 def test_a_token_is_taught_the_cells_in_which_its_word_has_ink() -> None:
-    tokenizer, prefix = tiny.tokenizer(), "Query: "
+    tokenizer, config = tiny.tokenizer(), tiny.model().config
     stream = PageStream(seed=2, layouts={"running": 1, "table": 1, "plot": 1})
     taught = inked = 0
     for i in range(6):
         sample = stream[i]
         shape = nearest_shape(*sample.image.shape[:2])
         rows, cols = SHAPES[shape]
-        pixels = cut_to_shape(sample.image, shape, tiny.model().config).reshape(rows * cols, 4, -1)
+        pixels = cut_to_shape(sample.image, shape, config).reshape(rows * cols, 4, -1)
         for query in sample.queries:
-            _, offsets = tokenise(tokenizer, prefix, query.text, TOKENS)
-            targets = token_targets(sample, query, Grid(rows, cols, *sample.image.shape[:2]), offsets, len(prefix))
+            _, offsets = tokenise(tokenizer, query.text, config)
+            targets = token_targets(
+                sample, query, Grid(rows, cols, *sample.image.shape[:2]), offsets, len(config.query_prefix)
+            )
             assert targets.shape == (len(offsets), CELLS)
             assert targets.max() < rows * cols
             assert (targets[:2] == -1).all(), "the prefix is printed nowhere"

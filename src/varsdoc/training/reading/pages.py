@@ -21,13 +21,12 @@ from varsdoc.model.config import VarsConfig
 from varsdoc.model.image import read_image
 from varsdoc.model.patches import cut
 from varsdoc.training.generator import PageStream
-from varsdoc.training.reading.targets import CELLS, Grid, token_targets, tokenise
+from varsdoc.training.reading.targets import CELLS, TOKENS, Grid, token_targets, tokenise
 from varsdoc.training.sources import DataError
 
 # Rows and columns of cells: portrait page, slide or landscape page, chart. Each one more is compiled once more.
 SHAPES = ((36, 28), (21, 32), (16, 23))
 QUERIES = 8
-TOKENS = 48
 CHUNK = 8
 
 
@@ -90,15 +89,12 @@ class Maker:
                 yield Chunk(shape, parts[0], parts[1], parts[2], parts[3].astype(np.int64))
 
     def _queries(self, sample: Any, grid: Grid, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-        prefix, extra = self.config.query_prefix, self.config.query_augmentation
         ids = np.full((QUERIES, TOKENS), -1, dtype=np.int16)
         targets = np.full((QUERIES, TOKENS, CELLS), -1, dtype=np.int16)
-        augment: Any = tokenizer.token_to_id(self.config.augmentation_token)
         for q in range(QUERIES):
             query = sample.queries[q % len(sample.queries)]
-            tokens, offsets = tokenise(tokenizer, prefix, query.text, TOKENS - extra)
-            ids[q, : len(tokens) + extra] = [*tokens, *[augment] * extra]
-            targets[q, : len(tokens)] = token_targets(sample, query, grid, offsets, len(prefix))
+            ids[q], offsets = tokenise(tokenizer, query.text, self.config)
+            targets[q, : len(offsets)] = token_targets(sample, query, grid, offsets, len(self.config.query_prefix))
         return ids, targets
 
 

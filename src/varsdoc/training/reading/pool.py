@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from varsdoc.training.reading.pages import QUERIES, SHAPES, TOKENS, Chunk
-from varsdoc.training.reading.targets import CELLS
+from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk
+from varsdoc.training.reading.targets import CELLS, TOKENS
 
 
 @dataclass(frozen=True)

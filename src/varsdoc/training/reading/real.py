@@ -7,16 +7,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from PIL import Image
 from tokenizers import Tokenizer
 
 from varsdoc.model.config import VarsConfig
+from varsdoc.model.image import ImageLike, read_image
 from varsdoc.training.judge import read_judged
-from varsdoc.training.reading.pages import QUERIES, TOKENS, Chunk, cut_to_shape, nearest_shape
-from varsdoc.training.reading.targets import CELLS, tokenise
+from varsdoc.training.reading.pages import QUERIES, Chunk, cut_to_shape, nearest_shape
+from varsdoc.training.reading.targets import CELLS, TOKENS, tokenise
 from varsdoc.training.sources import page_image
 
 
@@ -31,24 +30,13 @@ def real_pages(folder: str, config: VarsConfig, tokenizer: Tokenizer, workers: i
     with ThreadPoolExecutor(max(1, workers)) as pool:  # decoding and scaling leave the interpreter free
         cut = pool.map(partial(_cut, config=config), images)
         for (shape, pixels), (page, texts) in zip(cut, asked.items(), strict=True):
-            ids = np.full((1, QUERIES, TOKENS), -1, dtype=np.int16)
-            for q in range(QUERIES):
-                ids[0, q] = _ids(texts[q % len(texts)], config, tokenizer)
+            ids = np.stack([tokenise(tokenizer, texts[q % len(texts)], config)[0] for q in range(QUERIES)])[None]
             key = hashlib.sha256(f"{Path(folder).name}/{page}".encode()).digest()[:7]
             targets = np.full((1, QUERIES, TOKENS, CELLS), -1, dtype=np.int16)
             yield Chunk(shape, pixels[None], ids, targets, np.array([int.from_bytes(key, "big")]))
 
 
-def _cut(image: object, config: VarsConfig) -> tuple[int, np.ndarray]:
-    with Image.open(image) as page:  # type: ignore[arg-type]
-        shape = nearest_shape(page.height, page.width)
-        return shape, cut_to_shape(page, shape, config)
-
-
-def _ids(text: str, config: VarsConfig, tokenizer: Tokenizer) -> np.ndarray:
-    ids = np.full(TOKENS, -1, dtype=np.int16)
-    tokens, _ = tokenise(tokenizer, config.query_prefix, text, TOKENS - config.query_augmentation)
-    augment: Any = tokenizer.token_to_id(config.augmentation_token)
-    tokens = [*tokens, *[augment] * config.query_augmentation]
-    ids[: len(tokens)] = tokens
-    return ids
+def _cut(image: ImageLike, config: VarsConfig) -> tuple[int, np.ndarray]:
+    page = read_image(image)
+    shape = nearest_shape(page.height, page.width)
+    return shape, cut_to_shape(page, shape, config)

@@ -12,7 +12,6 @@ import logging
 import random
 import sys
 import time
-import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,9 +21,11 @@ import torch
 from tqdm import tqdm
 
 from varsdoc.errors import ConfigError
-from varsdoc.model import UntrainedWarning, VarsDoc, nano_config
-from varsdoc.model.checkpoint import load, nano_folder, read_tokenizer
+from varsdoc.model import VarsDoc, nano_config
+from varsdoc.model.checkpoint import nano_folder, read_tokenizer
 from varsdoc.model.device import choose_device
+from varsdoc.training.build import load_to_train
+from varsdoc.training.config import ModelConfig
 from varsdoc.training.generator import PageStream
 from varsdoc.training.judge import judge, read_judged
 from varsdoc.training.reading.config import ReadConfig
@@ -42,9 +43,7 @@ SHARD_BYTES = 15 * 1024**2  # small enough to be moved between machines file by 
 def build(config: ReadConfig) -> VarsDoc:
     """One variant, no probe, one head: what reads is the backbone."""
     if config.source is not None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UntrainedWarning)  # it is about to be trained
-            model = load(config.source, device="cpu", dtype="float32")
+        model = load_to_train(config.source, ModelConfig(), config.seed)
         if model.config.variants != 1 or model.config.probes:
             raise ConfigError(f"{config.source} has probes; the reading stage goes on from a model of one variant.")
         return model
@@ -97,20 +96,20 @@ class Reading:
 
     def run(self) -> Path:
         try:
-            self._fill(self.workers)
+            self._fill()
             self.report(0, None, 0)
-            self._steps(self.workers)
+            self._steps()
         finally:
             self.workers.close()
         self.model.reconfigure(self.model.config.with_(trained=True))
         return self.save("model")
 
-    def _fill(self, workers: Workers) -> None:
+    def _fill(self) -> None:
         """Enough for the first batches of every common shape."""
         need = {shape: min(self.pages(shape) * 2, len(self.pool.rings[shape].page)) for shape in (0, 2)}
         with tqdm(total=sum(need.values()), desc="first pages", unit="page", file=sys.stderr) as bar:
             while any(self.pool.filled(shape) < count for shape, count in need.items()):
-                chunk = workers.get(wait=True)
+                chunk = self.workers.get(wait=True)
                 assert chunk is not None
                 self.pool.add(chunk)
                 bar.update(len(chunk.page))
@@ -123,13 +122,13 @@ class Reading:
         """How much of the piece is over, by steps or by the clock, whichever is further."""
         return max(i / self.config.steps, (time.monotonic() - self.began) / 60 / self.config.max_minutes)
 
-    def _steps(self, workers: Workers) -> None:
+    def _steps(self) -> None:
         config = self.config
         sums: list[Losses] = []
         seen = 0
         with tqdm(total=config.steps, desc="reading", unit="step", file=sys.stderr, mininterval=5) as bar:
             for i in range(1, config.steps + 1):
-                while (chunk := workers.get(wait=False)) is not None:
+                while (chunk := self.workers.get(wait=False)) is not None:
                     self.pool.add(chunk)
                 losses = self.one(i)
                 self.steps = i
@@ -145,7 +144,7 @@ class Reading:
                     self.quality(i)
                 if self.done(i) >= 1:
                     break
-        if self.judged:
+        if self.judged and self.steps % config.judge_every:  # else it was judged a moment ago
             self.quality(self.steps)
 
     def one(self, i: int) -> tuple[Losses, int]:

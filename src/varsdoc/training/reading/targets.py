@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from varsdoc.model.config import VarsConfig
 from varsdoc.training.generator import Query, Sample, Word
 
 # A word wider than this many cells, counting its repetitions, is taught on its first ones.
 CELLS = 16
+TOKENS = 48  # of a query, prefix and augmentation included
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,13 @@ def token_targets(
     return targets
 
 
-def tokenise(tokenizer: Tokenizer, prefix: str, text: str, limit: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """Ids and character ranges of prefix + text, cut to `limit` tokens."""
-    encoded = tokenizer.encode(prefix + text, add_special_tokens=False)
-    return encoded.ids[:limit], encoded.offsets[:limit]
+def tokenise(tokenizer: Tokenizer, text: str, config: VarsConfig) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """A query as the model reads it, (TOKENS,) with -1 for padding, and the character ranges of its prefix and text."""
+    extra = config.query_augmentation
+    encoded = tokenizer.encode(config.query_prefix + text, add_special_tokens=False)
+    kept = encoded.ids[: TOKENS - extra]
+    ids = np.full(TOKENS, -1, dtype=np.int16)
+    ids[: len(kept)] = kept
+    augment: Any = tokenizer.token_to_id(config.augmentation_token)
+    ids[len(kept) : len(kept) + extra] = augment
+    return ids, encoded.offsets[: len(kept)]
