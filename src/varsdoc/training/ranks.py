@@ -23,6 +23,12 @@ def rank() -> int:
     return dist.get_rank() if world_size() > 1 else 0
 
 
+def leave() -> None:
+    """Close the process group. Left open, its threads can abort a process that has done its work (seen with gloo)."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def sum_over_ranks(x: Tensor) -> Tensor:
     """The sum of a tensor over all ranks, with gradient."""
     return _Sum.apply(x) if world_size() > 1 else x

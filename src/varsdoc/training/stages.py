@@ -22,7 +22,7 @@ from varsdoc.training.config import TrainConfig, load_config, read_settings
 from varsdoc.training.data import Pairs
 from varsdoc.training.expansion import expansion_gaps
 from varsdoc.training.judge import read_judged
-from varsdoc.training.ranks import rank, world_size
+from varsdoc.training.ranks import leave, rank, world_size
 from varsdoc.training.sources import DataError
 from varsdoc.training.trainer import TrainingError, VarsTrainer, last_checkpoint
 
@@ -42,6 +42,13 @@ class Finished:
 
 def train(path: str | Path, resume: bool = False) -> Finished:
     """Run a config. With `resume`, go on from the last checkpoint in its output folder, where there is one."""
+    finished = _run(path, resume)
+    leave()
+    return finished
+
+
+def _run(path: str | Path, resume: bool) -> Finished:
+    """A config, after the stage before it where that has not run."""
     if read_settings(Path(path)).get("stage") == "read":
         from varsdoc.training.reading.config import load_read_config
         from varsdoc.training.reading.stage import read_stage
@@ -50,7 +57,7 @@ def train(path: str | Path, resume: bool = False) -> Finished:
     config = load_config(path)
     if config.after and not (load_config(config.after).result / "varsdoc.json").is_file():
         logger.warning("%s starts from the result of %s, which has not run: running it first.", path, config.after)
-        train(config.after, resume)
+        _run(config.after, resume)
     return run_stage(config, resume)
 
 
