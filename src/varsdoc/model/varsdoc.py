@@ -87,16 +87,25 @@ class VarsDoc(nn.Module):
             None if queries is None else self.forward_queries(queries, path),
         )
 
-    def forward_pages(self, batch: PageBatch, path: EncodePath | None = None) -> Encoded:
-        """All variants of a batch of pages. Without a path: "training" where a gradient is wanted, else "inference"."""
-        states = self.page_states(batch, path or self._default_path())
+    def embed_pages(self, batch: PageBatch) -> Tensor:
+        """What enters the language model: prompt and image cells, (B, M, hidden)."""
+        return Qwen25VL(self.backbone).embed_pages(batch, self.config.image_mean, self.config.image_std)
+
+    def forward_pages(
+        self, batch: PageBatch, path: EncodePath | None = None, embedded: Tensor | None = None
+    ) -> Encoded:
+        """All variants of a batch of pages. Without a path: "training" where a gradient is wanted, else "inference".
+
+        embedded  `embed_pages` of the same batch, where a loss looks at it too
+        """
+        states = self.page_states(batch, path or self._default_path(), embedded)
         vectors = torch.stack([_unit(self.head(k)(state)) for k, state in enumerate(states)], dim=1)
         return Encoded(vectors * batch.mask[:, None, :, None], batch.mask)
 
-    def page_states(self, batch: PageBatch, path: EncodePath) -> Tensor:
+    def page_states(self, batch: PageBatch, path: EncodePath, embedded: Tensor | None = None) -> Tensor:
         """Document states after the final norm, (K, B, M, hidden), left-padded like the batch."""
         backbone = Qwen25VL(self.backbone)
-        hidden = backbone.embed_pages(batch, self.config.image_mean, self.config.image_std)
+        hidden = self.embed_pages(batch) if embedded is None else embedded
         if path == "reference":
             if not self.config.probes:
                 plain = backbone.plain(hidden, batch.positions, batch.mask)

@@ -14,13 +14,16 @@ from PIL import Image
 import tiny
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
-from varsdoc.training.generator import PageStream
+from varsdoc.training.generator import PageStream, Word
 from varsdoc.training.plan import plan
 from varsdoc.training.reading.config import ReadConfig, load_read_config
-from varsdoc.training.reading.losses import alignment, found
+from varsdoc.training.reading.losses import alignment, best_similarity, found, shown_alignment
+from varsdoc.training.reading.muon import BatchedMuon
 from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk, Maker, cut_to_shape, nearest_shape
 from varsdoc.training.reading.pool import Pool
+from varsdoc.training.reading.printed import PRINTED, Speller, Spelling, printed_tokens, transcripts
 from varsdoc.training.reading.real import real_pages
+from varsdoc.training.reading.stage import build, read_stage
 from varsdoc.training.reading.step import query_batch
 from varsdoc.training.reading.targets import CELLS, TOKENS, Grid, token_targets, tokenise
 from varsdoc.training.stages import train
@@ -38,7 +41,11 @@ def test_a_token_is_taught_the_cells_in_which_its_word_has_ink() -> None:
         for query in sample.queries:
             _, offsets = tokenise(tokenizer, query.text, config)
             targets = token_targets(
-                sample, query, Grid(rows, cols, *sample.image.shape[:2]), offsets, len(config.query_prefix)
+                sample.words,
+                query.links,
+                Grid(rows, cols, *sample.image.shape[:2]),
+                offsets,
+                len(config.query_prefix),
             )
             assert targets.shape == (len(offsets), CELLS)
             assert targets.max() < rows * cols
@@ -59,18 +66,23 @@ def test_alignment_and_found_against_their_definition() -> None:
     targets[1, 0, 0] = torch.tensor([9, -1])
     first = (2.0 * queries[0, 1, 2] @ cells[0].T).softmax(0)[[3, 5]].sum().log()
     second = (2.0 * queries[1, 0, 0] @ cells[1].T).softmax(0)[9].log()
-    assert alignment(queries, cells, targets, 2.0).item() == pytest.approx(-(first + second).item() / 2, abs=1e-5)
+    similarity, _ = best_similarity(queries, cells[:, None], targets[..., 0] >= 0)
+    assert alignment(similarity, targets, 2.0).item() == pytest.approx(-(first + second).item() / 2, abs=1e-5)
     hits = [(queries[0, 1, 2] @ cells[0].T).argmax() in (3, 5), (queries[1, 0, 0] @ cells[1].T).argmax() == 9]
-    assert found(queries, cells, targets).item() == pytest.approx(sum(map(int, hits)) / 2)
+    assert found(similarity, targets).item() == pytest.approx(sum(map(int, hits)) / 2)
 
 
 def test_nothing_taught_costs_nothing_and_has_a_finite_gradient() -> None:
-    queries = torch.randn(1, 1, 3, 8, requires_grad=True)
-    loss = alignment(queries, torch.randn(1, 5, 8), torch.full((1, 1, 3, 2), -1), 20.0)
-    loss.backward()
-    assert loss.item() == 0
-    assert queries.grad is not None
-    assert torch.isfinite(queries.grad).all()
+    for taught in (
+        lambda s: alignment(s, torch.full((1, 1, 3, 2), -1), 20.0),
+        lambda s: shown_alignment(s, torch.zeros(1, 1, 3, 5, dtype=torch.bool), 20.0),
+    ):
+        similarity = torch.randn(1, 1, 3, 5, requires_grad=True)
+        loss = taught(similarity)
+        loss.backward()
+        assert loss.item() == 0
+        assert similarity.grad is not None
+        assert torch.isfinite(similarity.grad).all()
 
 
 def test_right_padded_ids_become_the_batch_that_the_processor_makes() -> None:
@@ -108,7 +120,9 @@ def test_the_pool_replaces_its_oldest_pages_and_draws_each_page_with_its_own_que
         pixels = np.full((2, rows * cols * 4, 196), number, np.uint8)
         ids = np.full((2, QUERIES, TOKENS), number, np.int16)
         targets = np.full((2, QUERIES, TOKENS, CELLS), number, np.int16)
-        return Chunk(shape, pixels, ids, targets, np.array([number, number]))
+        return Chunk(
+            shape, pixels, ids, targets, np.array([number, number]), np.full((2, PRINTED, 3), number, np.int32)
+        )
 
     pool = Pool({shape: 6}, torch.device("cpu"))
     for number in range(5):
@@ -121,6 +135,7 @@ def test_the_pool_replaces_its_oldest_pages_and_draws_each_page_with_its_own_que
         assert (drawn.pixels[i] == page).all()
         assert (drawn.ids[i] == page).all()
         assert (drawn.targets[i] == page).all()
+        assert (drawn.printed[i] == page).all()
 
 
 def judged_folder(root: Path) -> Path:
@@ -207,9 +222,141 @@ def test_a_dry_run_says_what_a_piece_would_do_and_what_it_lacks(tmp_path: Path) 
     assert "missing     the folder nowhere" in lines
 
 
-def test_a_model_with_probes_is_not_taught_to_read(tmp_path: Path) -> None:
-    from varsdoc.training.reading.stage import build
+def test_one_variant_becomes_several_that_read_on(tmp_path: Path) -> None:
+    """A piece with variants: the source is expanded, trained with balance and diversity, and saved with its probes."""
+    tiny.model(1, 0, heads="shared").save_pretrained(tmp_path / "start")
+    folder = judged_folder(tmp_path / "pairs")
+    config = ReadConfig(
+        output=str(tmp_path / "run"),
+        source=str(tmp_path / "start"),
+        variants=3,
+        branch_layers=2,
+        noise=0.5,
+        min_visual_tokens=6,
+        steps=3,
+        warmup=1,
+        batch_tokens=2100,
+        workers=1,
+        pool=8,
+        log_every=1,
+        judged=[str(folder)],
+    )
+    path, steps, loss = read_stage(config)
+    assert (steps, math.isfinite(loss)) == (3, True)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert 1 / 3 <= lines[-2]["most"] <= 1
+    assert sum(lines[-1]["pairs/usage"]) == pytest.approx(1, abs=0.01)
+    model = VarsDoc.from_pretrained(path, device="cpu")
+    assert (model.config.variants, model.config.branch_layers, model.config.min_visual_tokens) == (3, 2, 6)
+    with pytest.raises(ConfigError, match="this one has 3"):
+        build(ReadConfig(source=str(path)))
 
-    tiny.model(3, 2).save_pretrained(tmp_path)
-    with pytest.raises(ConfigError, match="has probes"):
-        build(ReadConfig(source=str(tmp_path)))
+
+def test_every_printed_token_is_in_the_cell_that_shows_it() -> None:
+    tokenizer = tiny.tokenizer()
+    grid = Grid(2, 4, 56, 112)
+    words = [
+        Word("Wide-Margins,", (2.0, 2.0, 110.0, 20.0), "body", 0, 0),
+        Word("up", (60.0, 30.0, 80.0, 50.0), "body", 0, 0),
+        Word("...", (0.0, 0.0, 5.0, 5.0), "body", 0, 0),
+    ]
+    table = printed_tokens(words, grid, Speller(tokenizer))
+    kept = table[table[:, 0] >= 0]
+    expected = [tokenizer.encode(" wide-margins").ids, tokenizer.encode(" up").ids]
+    assert kept[:, 0].tolist() == [*expected[0], *expected[1]]
+    first = kept[: len(expected[0])]
+    assert (first[0, 1], first[-1, 1]) == (0, 3), "from the left end to the right end of the row"
+    assert (np.diff(first[:, 1]) >= 0).all()
+    assert kept[-1, 1] == 6
+    assert len(set(first[:, 2])) == 1
+    assert kept[-1, 2] != first[0, 2]
+
+
+def test_a_transcript_is_the_prefix_and_a_run_of_printed_tokens() -> None:
+    printed = torch.full((2, PRINTED, 3), -1, dtype=torch.int32)
+    printed[0, :5] = torch.arange(15).view(5, 3).int() + 100
+    printed[1, :200] = torch.arange(600).view(200, 3).int()
+    prefix = torch.tensor([7, 8])
+    ids, keys = transcripts(printed, prefix, 3, torch.Generator().manual_seed(0))
+    assert ids.shape == keys.shape == (2, 3, TOKENS)
+    assert (ids[..., :2] == prefix).all()
+    assert (keys[..., :2] == -1).all()
+    assert ids[0, 0, 2:7].tolist() == printed[0, :5, 0].tolist()
+    assert (ids[0, :, 7:] == -1).all()
+    for run, names in zip(ids[1, :, 2:], keys[1, :, 2:], strict=True):
+        start = int(run[0]) // 3
+        assert run.tolist() == printed[1, start : start + TOKENS - 2, 0].tolist()
+        assert names.tolist() == printed[1, start : start + TOKENS - 2, 2].tolist()
+    assert len({int(run[2]) for run in ids[1]}) > 1
+
+
+def test_spelling_is_the_cross_entropy_of_the_token_given_its_cell() -> None:
+    cells, embedding = torch.randn(2, 4, 8), torch.randn(11, 8)
+    printed = torch.full((2, PRINTED, 3), -1, dtype=torch.int32)
+    printed[0, 0] = torch.tensor([3, 2, 1])
+    printed[1, 0] = torch.tensor([9, 0, 1])
+    unit = torch.nn.functional.normalize
+    expected = [
+        -(20 * unit(cells[b, c], dim=0) @ unit(embedding, dim=1).T).log_softmax(0)[t]
+        for b, c, t in ((0, 2, 3), (1, 0, 9))
+    ]
+    assert Spelling()(cells, printed, embedding).item() == pytest.approx(sum(expected).item() / 2, abs=1e-4)
+    assert Spelling()(cells, torch.full_like(printed, -1), embedding).item() == 0
+
+
+def test_the_winner_is_the_variant_with_the_best_sum_and_only_it_is_taught() -> None:
+    queries, cells = torch.randn(2, 3, 4, 8), torch.randn(2, 5, 6, 8, requires_grad=True)
+    mask = torch.ones(2, 3, 4, dtype=torch.bool)
+    mask[0, 0, 2:] = False
+    similarity, winner = best_similarity(queries, cells, mask)
+    for b in range(2):
+        for n in range(3):
+            every = torch.stack([queries[b, n] @ cells[b, k].T for k in range(5)])
+            sums = (every.amax(-1) * mask[b, n]).sum(-1)
+            assert winner[b, n] == sums.argmax()
+            torch.testing.assert_close(similarity[b, n], every[sums.argmax()])
+    similarity[0, 0].sum().backward()
+    assert cells.grad is not None
+    assert cells.grad[0].flatten(1).any(1).nonzero().flatten().tolist() == [winner[0, 0].item()]
+
+
+def test_muon_in_batches_is_torchs_muon() -> None:
+    if not hasattr(torch.optim, "Muon"):
+        pytest.skip("torch.optim.Muon came with torch 2.9")
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(12, 8), (8, 12), (12, 8), (8, 8)]
+    ours = [torch.nn.Parameter(torch.randn(s, generator=generator)) for s in shapes]
+    theirs = [torch.nn.Parameter(p.detach().clone()) for p in ours]
+    a = BatchedMuon(ours, 0.01, 0.05)
+    b = torch.optim.Muon(theirs, lr=0.01, weight_decay=0.05, momentum=0.95, adjust_lr_fn="match_rms_adamw")
+    for _ in range(3):
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn(p.shape, generator=generator)
+            q.grad = p.grad.clone()
+        a.step()
+        b.step()
+    for p, q in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(p, q, atol=2e-4, rtol=0)  # bfloat16 products round in another order
+
+
+def test_words_that_an_engine_read_teach_real_pages(tmp_path: Path) -> None:
+    model = tiny.model(1, 0, heads="shared")
+    folder = judged_folder(tmp_path)
+    words = ["Question", "of", "the", "Number", "12.5%", "Margins", "income", "region"]
+    boxes = [[w, i / 8, 0.1, (i + 1) / 8, 0.2, 90] for i, w in enumerate(words)]
+    (folder / "words.jsonl").write_text(json.dumps({"_id": "p3", "words": boxes}) + "\n")
+    tokenizer = model.processor.tokenizer
+    chunks = list(real_pages(str(folder), model.config, tokenizer, 2, views=2))
+    assert len(chunks) == 12
+    taught = chunks[3]
+    expected = model.processor.query_ids("question number 3")
+    assert taught.ids[0, 0, : len(expected)].tolist() == expected
+    rows, cols = SHAPES[taught.shape]
+    cells = set(taught.targets[0, 0][taught.targets[0, 0] >= 0].tolist())
+    assert cells
+    assert all(rows * 0.05 <= cell // cols <= rows * 0.25 for cell in cells)
+    assert (taught.targets[0, 4:] >= 0).any((1, 2)).all(), "runs of printed words fill the other places"
+    assert (taught.printed >= 0).sum() > 20
+    assert (chunks[2].printed == -1).all()
+    assert chunks[9].page == taught.page
+    assert not np.array_equal(chunks[9].pixels, taught.pixels)

@@ -14,13 +14,19 @@ from varsdoc.training.config import build_settings, read_settings
 class ReadConfig:
     """What is read, for how long, and how.
 
-    source           a checkpoint with one variant and no probe to go on from; null: the packaged architecture, fresh
+    source           a checkpoint to go on from; null: the packaged architecture with one variant and no probe, fresh
     steps            of this piece; the learning rate falls to zero over its last `decay` share, so that a piece ends
                      with a model one can use, and the next piece warms up again
     batch_tokens     visual tokens of one step; pages per step follow from their shape
     queries          taught per page and step; `contrast` of them are also ranked against all pages of the step
     align, scale     weight and scale of the word-to-cell loss
-    temperature      of the contrast on mean scores
+    transcripts      long queries per page made of what is printed; `transcribe` weighs their word-to-cell loss
+    spell            weight of telling a cell's tokens from the vision tower alone
+    temperature      of the contrast on mean scores; hardness as in the adaptation stage
+    variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`
+    balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
+    views            copies of each real page, moved and scaled a little
+    min_visual_tokens  smaller pages are enlarged to this; null: as the source has it
     pairs            judged folders with real pages and questions; `pairs_share` of the steps are drawn from them, once
                      `pairs_from` of the piece is done: before a model reads, questions only teach it to guess
     max_minutes      the piece ends by then, its learning rate falling in time, whatever its steps
@@ -39,8 +45,21 @@ class ReadConfig:
     max_grad_norm: float = 1.0
     optimiser: Literal["adamw", "muon"] = "muon"
     batch_tokens: int = 96 * 1008
-    queries: int = 6
+    queries: int = 4
     contrast: int = 2
+    transcripts: int = 2
+    transcribe: float = 1.0
+    spell: float = 0.5
+    hardness: Literal["none", "paper", "normalised"] = "none"
+    variants: int = 1
+    branch_layers: int = 0
+    noise: float = 0.0
+    balance: float = 0.1
+    balance_temperature: float = 0.02
+    diversity: float = 0.05
+    gamma: float = 0.05
+    views: int = 1
+    min_visual_tokens: int | None = None
     align: float = 1.0
     scale: float = 20.0
     temperature: float = 0.03

@@ -6,33 +6,60 @@ import torch
 from torch import Tensor
 
 
-def alignment(queries: Tensor, cells: Tensor, targets: Tensor, scale: float) -> Tensor:
+def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Products of each token with its own page's cells, in the variant that fits the query best.
+
+    queries (B, N, T, d): N queries for each page; cells (B, K, C, d); mask (B, N, T) true on real tokens.
+    Returns (B, N, T, C) and the winning variant (B, N). Only the winner is taught: that is what lets variants differ.
+    """
+    b, n, t, d = queries.shape
+    every = queries.reshape(b, 1, n * t, d) @ cells.transpose(2, 3)  # (B, K, N * T, C)
+    every = every.unflatten(2, (n, t))
+    with torch.no_grad():
+        sums = (every.amax(-1) * mask[:, None]).sum(-1)  # (B, K, N)
+        winner = sums.argmax(1)
+    if every.shape[1] == 1:
+        return every[:, 0], winner
+    index = winner[:, None, :, None, None].expand(-1, -1, -1, *every.shape[3:])
+    return every.gather(1, index)[:, 0], winner
+
+
+def alignment(similarity: Tensor, targets: Tensor, scale: float) -> Tensor:
     """-log of the softmax mass that a token puts on the cells of its word, mean over taught tokens.
 
-    queries (B, N, T, d): N queries for each page; cells (B, C, d); targets (B, N, T, W) cell indices, -1 for none.
+    similarity (..., C); targets (..., W) cell indices, -1 for none.
     Any of the word's cells will do, as in MaxSim: the loss asks for their sum, not for an even spread.
 
     Two cells, the token looks at neither: half of the mass is on its cell, log 2.
 
-    >>> query, cells = torch.zeros(1, 1, 1, 2), torch.eye(2)[None]
-    >>> alignment(query, cells, torch.tensor([[[[1, -1]]]]), scale=20.0)
+    >>> alignment(torch.zeros(1, 2), torch.tensor([[1, -1]]), scale=20.0)
     tensor(0.6931)
     """
-    b, n, t, d = queries.shape
-    logits = scale * (queries.reshape(b, n * t, d) @ cells.transpose(1, 2)).float()  # (B, N * T, C)
-    wanted = targets.reshape(b, n * t, -1).long()
+    logits = scale * similarity.float()
+    wanted = targets.long()
     taught = wanted[..., 0] >= 0
-    own = logits.gather(2, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
+    own = logits.gather(-1, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
     own = own.masked_fill(~taught[..., None], 0.0).logsumexp(-1)
     lost = logits.logsumexp(-1) - own
     return (lost * taught).sum() / taught.sum().clamp(min=1)
 
 
-def found(queries: Tensor, cells: Tensor, targets: Tensor) -> Tensor:
+def shown_alignment(similarity: Tensor, shown: Tensor, scale: float) -> Tensor:
+    """The same with the word's cells as a mask (..., C).
+
+    >>> shown_alignment(torch.zeros(1, 2), torch.tensor([[False, True]]), scale=20.0)
+    tensor(0.6931)
+    """
+    logits = scale * similarity.float()
+    taught = shown.any(-1)
+    own = logits.masked_fill(~(shown | ~taught[..., None]), -torch.inf).logsumexp(-1)
+    lost = logits.logsumexp(-1) - own
+    return (lost * taught).sum() / taught.sum().clamp(min=1)
+
+
+def found(similarity: Tensor, targets: Tensor) -> Tensor:
     """Share of taught tokens whose best cell is one of their word's: how well the model reads."""
-    b, n, t, d = queries.shape
-    best = (queries.reshape(b, n * t, d) @ cells.transpose(1, 2)).argmax(-1)
-    wanted = targets.reshape(b, n * t, -1)
-    taught = wanted[..., 0] >= 0
-    hit = (wanted == best[..., None]).any(-1) & taught
+    best = similarity.argmax(-1)
+    taught = targets[..., 0] >= 0
+    hit = (targets == best[..., None]).any(-1) & taught
     return hit.sum() / taught.sum().clamp(min=1)

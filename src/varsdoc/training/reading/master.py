@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from varsdoc.errors import ConfigError
+from varsdoc.training.reading.muon import BatchedMuon
 
 
 class MasterWeights:
@@ -22,19 +22,14 @@ class MasterWeights:
         self.master = [nn.Parameter(p.detach().float().clone()) for p in self.live]
         names = [name for name, p in module.named_parameters() if p.requires_grad]
         inner = [muon and p.ndim == 2 and _in_block(name) for name, p in zip(names, self.live, strict=True)]
-        self.optimisers: list[torch.optim.Optimizer] = [
+        self.optimisers: list[torch.optim.Optimizer | BatchedMuon] = [
             torch.optim.AdamW(
                 _groups(names, self.master, [not x for x in inner], weight_decay), lr=lr, betas=(0.9, 0.98), eps=1e-8
             )
         ]
         if muon:
-            if not hasattr(torch.optim, "Muon"):
-                raise ConfigError(f"optimiser muon needs torch 2.9 or newer, not {torch.__version__}; use adamw.")
-            matrices = [p for p, chosen in zip(self.master, inner, strict=True) if chosen]
             self.optimisers.append(
-                torch.optim.Muon(
-                    matrices, lr=lr, weight_decay=weight_decay, momentum=0.95, adjust_lr_fn="match_rms_adamw"
-                )
+                BatchedMuon([p for p, chosen in zip(self.master, inner, strict=True) if chosen], lr, weight_decay)
             )
         self.lr = lr
 

@@ -21,11 +21,12 @@ from varsdoc.model.config import VarsConfig
 from varsdoc.model.image import read_image
 from varsdoc.model.patches import cut
 from varsdoc.training.generator import PageStream
+from varsdoc.training.reading.printed import Speller, printed_tokens
 from varsdoc.training.reading.targets import CELLS, TOKENS, Grid, token_targets, tokenise
 from varsdoc.training.sources import DataError
 
-# Rows and columns of cells: portrait page, slide or landscape page, chart. Each one more is compiled once more.
-SHAPES = ((36, 28), (21, 32), (16, 23))
+# Rows and columns of cells: portrait page, landscape page or chart, tall chart. Each one more is compiled once more.
+SHAPES = ((36, 28), (27, 37), (45, 22))
 QUERIES = 8
 CHUNK = 8
 
@@ -39,17 +40,16 @@ class Chunk:
     ids: np.ndarray  # (n, QUERIES, TOKENS) int16, -1 for padding
     targets: np.ndarray  # (n, QUERIES, TOKENS, CELLS) int16
     page: np.ndarray  # (n,) int64: equal numbers are the same page
+    printed: np.ndarray  # (n, PRINTED, 3) int32: every token of the page, see printed.py
 
 
-def nearest_shape(height: int, width: int, cell: int = 28, cap: int = 1024) -> int:
-    """The shape that distorts a page least, in proportion and in area.
+def nearest_shape(height: int, width: int) -> int:
+    """The shape that distorts a page least: all hold about a thousand cells, to which small pages are enlarged.
 
-    >>> [SHAPES[nearest_shape(*size)] for size in ((1000, 773), (450, 640), (765, 995), (562, 1000))]
-    [(36, 28), (16, 23), (21, 32), (21, 32)]
+    >>> [SHAPES[nearest_shape(*size)] for size in ((1000, 773), (450, 640), (765, 995), (640, 310))]
+    [(36, 28), (27, 37), (27, 37), (45, 22)]
     """
-    shrink = min(1.0, math.sqrt(cap * cell * cell / (height * width)))
-    rows, cols = height * shrink / cell, width * shrink / cell
-    distance = [math.hypot(math.log(r / rows), math.log(c / cols)) for r, c in SHAPES]
+    distance = [abs(math.log((rows * width) / (cols * height))) for rows, cols in SHAPES]
     return distance.index(min(distance))
 
 
@@ -74,6 +74,7 @@ class Maker:
     def chunks(self, worker: int, workers: int, start: int) -> Iterator[Chunk]:
         tokenizer = Tokenizer.from_str(self.tokenizer)
         tokenizer.encode_special_tokens = True
+        speller = Speller(tokenizer)
         waiting: dict[int, list[tuple[Any, ...]]] = {}
         for sample in self.stream.part(worker, workers, start):
             if not sample.queries:
@@ -82,11 +83,12 @@ class Maker:
             pixels = cut_to_shape(sample.image, shape, self.config)
             grid = Grid(*SHAPES[shape], *sample.image.shape[:2])
             ids, targets = self._queries(sample, grid, tokenizer)
+            printed = printed_tokens(sample.words, grid, speller, (sample.index * 0.618) % 1)
             key = shape * 2 + (pixels.shape[1] > 196)
-            waiting.setdefault(key, []).append((pixels, ids, targets, sample.index))
+            waiting.setdefault(key, []).append((pixels, ids, targets, sample.index, printed))
             if len(waiting[key]) == CHUNK:
                 parts = [np.stack(part) for part in zip(*waiting.pop(key), strict=True)]
-                yield Chunk(shape, parts[0], parts[1], parts[2], parts[3].astype(np.int64))
+                yield Chunk(shape, parts[0], parts[1], parts[2], parts[3].astype(np.int64), parts[4])
 
     def _queries(self, sample: Any, grid: Grid, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
         ids = np.full((QUERIES, TOKENS), -1, dtype=np.int16)
@@ -94,7 +96,9 @@ class Maker:
         for q in range(QUERIES):
             query = sample.queries[q % len(sample.queries)]
             ids[q], offsets = tokenise(tokenizer, query.text, self.config)
-            targets[q, : len(offsets)] = token_targets(sample, query, grid, offsets, len(self.config.query_prefix))
+            targets[q, : len(offsets)] = token_targets(
+                sample.words, query.links, grid, offsets, len(self.config.query_prefix)
+            )
         return ids, targets
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk
+from varsdoc.training.reading.printed import PRINTED
 from varsdoc.training.reading.targets import CELLS, TOKENS
 
 
@@ -24,16 +25,17 @@ class Drawn:
     ids: Tensor  # (B, N, TOKENS), -1 for padding
     targets: Tensor  # (B, N, TOKENS, CELLS)
     page: Tensor  # (B,)
+    printed: Tensor  # (B, PRINTED, 3)
 
 
-SHARES = (0.65, 0.1, 0.25)  # of steps and of the pool, by shape
+SHARES = (0.6, 0.3, 0.1)  # of steps and of the pool, by shape
 
 
 def pool_sizes(pages: int) -> dict[int, int]:
     """Pages held per shape, where `pages` counts portrait pages; smaller shapes hold more of them.
 
     >>> pool_sizes(1000)
-    {0: 650, 1: 150, 2: 684}
+    {0: 600, 1: 302, 2: 101}
     """
     return {i: max(8, int(pages * SHARES[i] * 1008 / (rows * cols))) for i, (rows, cols) in enumerate(SHAPES)}
 
@@ -62,7 +64,7 @@ class Pool:
         picks = torch.rand(len(rows), QUERIES, generator=self.generator, device=self.device).argsort(1)[:, :queries]
         ids = ring.ids[rows].gather(1, picks[..., None].expand(-1, -1, TOKENS))
         targets = ring.targets[rows].gather(1, picks[..., None, None].expand(-1, -1, TOKENS, CELLS))
-        return Drawn(shape, ring.pixels[rows], ids, targets, ring.page[rows])
+        return Drawn(shape, ring.pixels[rows], ids, targets, ring.page[rows], ring.printed[rows])
 
 
 class _Ring:
@@ -71,6 +73,7 @@ class _Ring:
         self.pixels = torch.zeros(size, rows * cols * 4, 588, dtype=torch.uint8, device=device)
         self.ids = torch.full((size, QUERIES, TOKENS), -1, dtype=torch.int16, device=device)
         self.targets = torch.full((size, QUERIES, TOKENS, CELLS), -1, dtype=torch.int16, device=device)
+        self.printed = torch.full((size, PRINTED, 3), -1, dtype=torch.int32, device=device)
         self.page = torch.full((size,), -1, dtype=torch.int64, device=device)
         self.next = self.filled = 0
 
@@ -82,7 +85,12 @@ class _Ring:
             pixels = pixels.repeat(1, 1, 3)
         where = where.to(self.page.device)
         self.pixels[where] = pixels
-        for held, new in ((self.ids, chunk.ids), (self.targets, chunk.targets), (self.page, chunk.page)):
+        for held, new in (
+            (self.ids, chunk.ids),
+            (self.targets, chunk.targets),
+            (self.page, chunk.page),
+            (self.printed, chunk.printed),
+        ):
             held[where] = torch.from_numpy(new).to(self.page.device)
         self.next = (self.next + len(chunk.page)) % size
         self.filled = min(size, self.filled + len(chunk.page))

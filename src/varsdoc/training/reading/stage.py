@@ -12,7 +12,6 @@ import logging
 import random
 import sys
 import time
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,35 +19,42 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc, nano_config
 from varsdoc.model.checkpoint import nano_folder, read_tokenizer
 from varsdoc.model.device import choose_device
 from varsdoc.training.build import load_to_train
 from varsdoc.training.config import ModelConfig
 from varsdoc.training.generator import PageStream
-from varsdoc.training.judge import judge, read_judged
 from varsdoc.training.reading.config import ReadConfig
+from varsdoc.training.reading.held import Held
 from varsdoc.training.reading.master import MasterWeights
 from varsdoc.training.reading.pages import SHAPES, Maker, Workers
 from varsdoc.training.reading.pool import SHARES, Pool, pool_sizes
+from varsdoc.training.reading.printed import Spelling
 from varsdoc.training.reading.real import real_pages
 from varsdoc.training.reading.step import Losses, Shapes, step
 from varsdoc.training.trainer import TrainingError
 
 logger = logging.getLogger(__name__)
+NAMES = ("align", "transcribe", "spell", "contrast", "found", "first", "most", "tied")  # of a log line
 SHARD_BYTES = 15 * 1024**2  # small enough to be moved between machines file by file
 
 
 def build(config: ReadConfig) -> VarsDoc:
-    """One variant, no probe, one head: what reads is the backbone."""
-    if config.source is not None:
-        model = load_to_train(config.source, ModelConfig(), config.seed)
-        if model.config.variants != 1 or model.config.probes:
-            raise ConfigError(f"{config.source} has probes; the reading stage goes on from a model of one variant.")
-        return model
-    plain = nano_config().with_(variants=1, branch_layers=0, heads="shared", trained=False)
-    return VarsDoc(plain, read_tokenizer(nano_folder()), config.seed)
+    """The source, expanded where the config asks for more variants or a probe; else fresh, where the backbone reads."""
+    if config.source is None:
+        plain = nano_config().with_(variants=1, branch_layers=0, heads="shared", trained=False)
+        model = VarsDoc(plain, read_tokenizer(nano_folder()), config.seed)
+    else:
+        model = load_to_train(config.source, ModelConfig(noise=config.noise), config.seed)
+    wanted = (config.variants, config.branch_layers)
+    if (model.config.variants, model.config.branch_layers) != wanted:
+        model.expand(
+            *wanted, heads="separate" if config.variants > 1 else "shared", noise=config.noise, seed=config.seed
+        )
+    if config.min_visual_tokens is not None:
+        model.reconfigure(model.config.with_(min_visual_tokens=config.min_visual_tokens))
+    return model
 
 
 class Reading:
@@ -65,11 +71,13 @@ class Reading:
         device = choose_device(None)  # after the workers: a process that uses the GPU cannot be forked
         self.model.to_device(device, "bfloat16" if device.type == "cuda" else "float32")
         self.model.set_trainable(None, vision=True).train()
-        self.weights = MasterWeights(self.model, config.lr, config.weight_decay, config.optimiser == "muon")
+        self.spelling = Spelling().to(device)
+        learners = torch.nn.ModuleList([self.model, self.spelling])
+        self.weights = MasterWeights(learners, config.lr, config.weight_decay, config.optimiser == "muon")
         self.shapes = Shapes(self.model)
         self.pool = Pool(pool_sizes(config.pool), device, config.seed)
         self.real = self._load_real(device)
-        self.judged = [(Path(j).name, read_judged(j, _self_contained(j))) for j in config.judged]
+        self.held = [Held.load(folder, self.model, config.workers) for folder in config.judged]
         self.random = random.Random(config.seed)
         self.began = time.monotonic()
         self.steps, self.loss = 0, float("nan")
@@ -85,7 +93,9 @@ class Reading:
         chunks = [
             chunk
             for folder in self.config.pairs
-            for chunk in real_pages(folder, self.model.config, self.model.processor.tokenizer, self.config.workers)
+            for chunk in real_pages(
+                folder, self.model.config, self.model.processor.tokenizer, self.config.workers, self.config.views
+            )
         ]
         counts = {shape: sum(chunk.shape == shape for chunk in chunks) for shape in range(len(SHAPES))}
         pool = Pool({shape: count for shape, count in counts.items() if count}, device, self.config.seed)
@@ -106,7 +116,7 @@ class Reading:
 
     def _fill(self) -> None:
         """Enough for the first batches of every common shape."""
-        need = {shape: min(self.pages(shape) * 2, len(self.pool.rings[shape].page)) for shape in (0, 2)}
+        need = {shape: min(self.pages(shape) * 2, len(self.pool.rings[shape].page)) for shape in (0, 1)}
         with tqdm(total=sum(need.values()), desc="first pages", unit="page", file=sys.stderr) as bar:
             while any(self.pool.filled(shape) < count for shape, count in need.items()):
                 chunk = self.workers.get(wait=True)
@@ -140,11 +150,11 @@ class Reading:
                     sums = []
                 if i % config.save_every == 0 and i < config.steps:
                     self.save("latest")
-                if self.judged and i % config.judge_every == 0:
+                if self.held and i % config.judge_every == 0:
                     self.quality(i)
                 if self.done(i) >= 1:
                     break
-        if self.judged and self.steps % config.judge_every:  # else it was judged a moment ago
+        if self.held and self.steps % config.judge_every:  # else it was judged a moment ago
             self.quality(self.steps)
 
     def one(self, i: int) -> tuple[Losses, int]:
@@ -155,7 +165,7 @@ class Reading:
         ready = [shape for shape in pool.rings if pool.filled(shape) >= self.pages(shape)]
         shape = self.random.choices(ready, [self._share(shape, pool) for shape in ready])[0]
         drawn = pool.draw(shape, self.pages(shape), config.queries)
-        losses = step(self.model, self.shapes, drawn, config)
+        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.pool.generator)
         if not torch.isfinite(losses.total.detach()):
             raise TrainingError(f"The loss is not a number at step {i}; the last whole save is under {self.output}.")
         losses.total.backward()
@@ -177,7 +187,7 @@ class Reading:
         line: dict[str, Any] = {"step": i, "minutes": round(seconds / 60, 2), "pages": seen, "made": self.pool.made}
         if sums:
             self.loss = torch.stack([x.total.detach() for x in sums]).float().mean().item()
-            for name in ("align", "contrast", "found", "first"):
+            for name in NAMES[: None if self.config.variants > 1 else -2]:
                 line[name] = round(torch.stack([getattr(x, name) for x in sums]).float().mean().item(), 4)
         self._write(line)
 
@@ -185,8 +195,8 @@ class Reading:
         self.model.eval()
         line: dict[str, Any] = {"step": i}
         with torch.compiler.set_stance("force_eager"):  # its pages have every shape
-            for name, judged in self.judged:
-                line[name] = round(judge(self.model, judged, 16, nullcontext()).ndcg, 4)
+            for held in self.held:
+                line |= held.quality(self.model, self.shapes)
         self.model.train()
         self._write(line)
 
@@ -199,11 +209,6 @@ class Reading:
         target = self.output / name
         self.model.save_pretrained(target, dtype="bfloat16", shard_bytes=SHARD_BYTES)
         return target
-
-
-def _self_contained(folder: str) -> str | None:
-    path = Path(folder) / "queries_selfcontained.jsonl"
-    return str(path) if path.is_file() else None
 
 
 def read_stage(config: ReadConfig, resume: bool = False) -> tuple[Path, int, float]:

@@ -15,7 +15,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from varsdoc.model.config import VarsConfig
-from varsdoc.training.generator import Query, Sample, Word
+from varsdoc.training.generator import Word
 
 # A word wider than this many cells, counting its repetitions, is taught on its first ones.
 CELLS = 16
@@ -68,19 +68,24 @@ def plain(text: str) -> str:
 
 
 def token_targets(
-    sample: Sample, query: Query, grid: Grid, offsets: Sequence[tuple[int, int]], shift: int
+    words: Sequence[Word],
+    links: Sequence[tuple[int, int, int]],
+    grid: Grid,
+    offsets: Sequence[tuple[int, int]],
+    shift: int,
 ) -> np.ndarray:
     """For each token of the tokenised prefix + text the cells of its word, (tokens, CELLS), -1 where there is none.
 
+    links    (start, end, word): these characters of the text name that word of the page
     offsets  character range of each token in prefix + text; shift: length of the prefix
     """
     targets = np.full((len(offsets), CELLS), -1, dtype=np.int16)
-    same = occurrences(sample.words)
-    for start, end, word in query.links:
-        places = [word, *(i for i in same[plain(sample.words[word].text)] if i != word)]
+    same = occurrences(words)
+    for start, end, word in links:
+        places = [word, *(i for i in same[plain(words[word].text)] if i != word)]
         cells: list[int] = []
         for place in places:
-            cells += [cell for cell in grid.cells(sample.words[place]) if cell not in cells]
+            cells += [cell for cell in grid.cells(words[place]) if cell not in cells]
         cells = cells[:CELLS]
         for token, (low, high) in enumerate(offsets):
             if low < end + shift and high > start + shift:
