@@ -63,7 +63,7 @@ def paper(sheet: Sheet) -> None:
     rng, topic = sheet.rng, sheet.topic
     canvas = sheet.open_scan()
     x0, y, x1, bottom = margins(sheet)
-    size = rng.choice((9, 10, 10, 11, 11, 12, 13))
+    size = rng.choice((10, 11, 11, 12, 12, 13, 14))
     style = sheet.style(size)
     if sheet.chance(0.7):
         title = Style(sheet.head, round(size * rng.uniform(1.7, 2.6)))
