@@ -13,7 +13,9 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import platform
+import queue
 import random
 import statistics
 import sys
@@ -31,7 +33,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pages"))
 
 import made  # the PDF writer of the tests
 
-from varsdoc.pages import DocumentEnd, Failure, Page, find, read
+from varsdoc.pages import DocumentEnd, Failure, Limits, Page, find, read
+from varsdoc.pages.processes import WorkerProcess
+from varsdoc.pages.settings import Settings
 
 PDF_PAGES = 80
 WORDS = ("revenue", "margin", "growth", "region", "quarter", "segment", "report", "figure", "income", "assets", "share")
@@ -89,6 +93,19 @@ def speed(folder: Path, workers: int) -> dict[str, float]:
             pages += 1
     took = time.perf_counter() - began
     return {"pages": pages, "pages/s": round(pages / took, 1), "seconds to the first page": round(first, 3)}
+
+
+def start_up(times: int = 7) -> float:
+    """Seconds until a new worker is ready, median."""
+    took = []
+    for _ in range(times):
+        inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        began = time.perf_counter()
+        worker = WorkerProcess(Settings(Limits()), inbox)
+        assert inbox.get()[1] == {"event": "ready"}
+        took.append(time.perf_counter() - began)
+        worker.end()
+    return round(statistics.median(took), 3)
 
 
 class Watch:
@@ -197,6 +214,7 @@ def main() -> None:
     parser.add_argument("--encode-ms", type=float, default=50.0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "pages.json")
     options = parser.parse_args()
+    load, started = round(os.getloadavg()[0], 1), start_up()
     with tempfile.TemporaryDirectory() as folder:
         counts = corpus(Path(folder) / "all", options.pages)
         corpus(Path(folder) / "some", 400)
@@ -208,6 +226,8 @@ def main() -> None:
         "data": f"made: pages by kind {counts}; PDFs of {PDF_PAGES} A4 pages, scans of 1654 x 2339 pixels",
         "pages out": "JPEG, long side 1600, quality 90, with the text layer",
         "machine": machine(),
+        "machine busy with other work (1 minute load average at the start)": load,
+        "seconds to start a worker, median of 7": started,
         "rendering alone, 400 pages, by workers": by_workers,
         f"beside an encoder of {options.encode_ms:g} ms a page on all cores": beside,
     }
