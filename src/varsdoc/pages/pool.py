@@ -182,7 +182,9 @@ class Pool:
         if event == "ready":
             slot.ready, self.failed_starts = True, 0
         elif event == "broken":
-            raise RenderingError(f"Pages cannot be rendered: {header['reason']}; install varsdoc's dependencies again.")
+            raise RenderingError(
+                f"Pages cannot be rendered: {_one_line(header['reason'])}; install varsdoc's dependencies again."
+            )
         elif task is None:
             raise ValueError(event)
         elif event == "opened":
@@ -198,7 +200,7 @@ class Pool:
             if not task.convert and task.next != task.stop:
                 task.job.give_up("Not all of its pages came.")
         elif header.get("page") is None and event == "failed":
-            task.job.give_up(str(header["reason"]))
+            task.job.give_up(_one_line(header["reason"]))
         else:
             self._page(task, event, header, body)
 
@@ -207,7 +209,7 @@ class Pool:
         if header["page"] != number or task.stop is None or number >= task.stop:
             raise ValueError(header["page"])
         if event == "failed":
-            task.job.bad_page(number, str(header["reason"]))
+            task.job.bad_page(number, _one_line(header["reason"]))
         elif event == "page":
             text = header["text"]
             picture = Picture(body, int(header["width"]), int(header["height"]), None if text is None else str(text))
@@ -286,3 +288,9 @@ class Pool:
     def _clean(job: Job | Failure) -> None:
         if isinstance(job, Job) and job.scratch is not None:
             shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def _one_line(reason: object) -> str:
+    """Libraries put line breaks, and a taken-over worker whatever it likes, into what is shown to a person."""
+    line = " ".join(str(reason)[:1000].split())
+    return "".join(character if character.isprintable() else "?" for character in line)
