@@ -20,3 +20,7 @@ class CheckpointError(VarsDocError, ValueError):
 
 class InputError(VarsDocError, ValueError):
     """A page or a query that cannot be encoded."""
+
+
+class RenderingError(VarsDocError, RuntimeError):
+    """Pages cannot be rendered at all on this machine, whatever the document."""

@@ -20,8 +20,8 @@ import numpy as np
 from PIL import Image
 from tokenizers import Tokenizer
 
+from varsdoc.image import ImageLike, read_image
 from varsdoc.model.config import VarsConfig
-from varsdoc.model.image import ImageLike, read_image
 from varsdoc.training.generator import Word
 from varsdoc.training.generator.queries import SMALL
 from varsdoc.training.judge import Judged, read_judged
