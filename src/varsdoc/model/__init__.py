@@ -3,7 +3,7 @@
 from varsdoc.model.checkpoint import UntrainedWarning, nano_config
 from varsdoc.model.config import LoraSettings, VarsConfig
 from varsdoc.model.embeddings import Encoded, PageEmbedding
-from varsdoc.model.image import ImageLike, read_image
+from varsdoc.image import ImageLike, read_image
 from varsdoc.model.lora import trainable_parameters
 from varsdoc.model.processor import PageBatch, Processor, QueryBatch
 from varsdoc.model.varsdoc import VarsDoc

@@ -31,7 +31,7 @@ from varsdoc.model.config import Heads, LoraSettings, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
 from varsdoc.model.embeddings import Encoded, PageEmbedding, group_by_size, progress_bar
 from varsdoc.model.fingerprint import Origin, model_hash, state_of
-from varsdoc.model.image import ImageLike
+from varsdoc.image import ImageLike
 from varsdoc.model.int8 import to_int8
 from varsdoc.model.patches import Patches
 from varsdoc.model.processor import PageBatch, Processor, QueryBatch

@@ -14,7 +14,7 @@ from PIL import Image
 
 import tiny
 from varsdoc.errors import InputError
-from varsdoc.model import read_image
+from varsdoc.image import read_image
 
 
 def png(image: Image.Image) -> bytes:
