@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -173,9 +172,6 @@ class Generation:
             self._check()
             merge = self.documents.merge_insert("source").when_matched_update_all().when_not_matched_insert_all()
             merge.execute(document_rows(documents))
-
-    def rename(self, document: StoredDocument, **changes: Any) -> None:
-        self.commit([replace(document, **changes)])
 
     def remove(self, documents: list[StoredDocument]) -> None:
         """Out of sight by one commit, then out of the table."""

@@ -67,8 +67,9 @@ class StoredDocument:
     version: str
     content_hash: str
     size: int
-    pages: int
+    pages: int  # that are visible
     code_bytes: int
+    missing: tuple[int, ...] = ()  # page numbers that could not be read; tried again by the next run
     metadata: Mapping[str, Value] = field(default_factory=dict)
 
 
@@ -139,7 +140,7 @@ def page_rows(pages: list[StoredPage]) -> pa.Table:
 def document_schema() -> pa.Schema:
     import pyarrow as pa
 
-    texts = ("source", "name", "version", "content_hash", "metadata")
+    texts = ("source", "name", "version", "content_hash", "missing", "metadata")
     numbers = ("size", "pages", "code_bytes")
     return pa.schema(
         [pa.field(name, pa.string(), nullable=False) for name in texts]
@@ -155,6 +156,7 @@ def document_rows(documents: list[StoredDocument]) -> pa.Table:
         "name": [d.name for d in documents],
         "version": [d.version for d in documents],
         "content_hash": [d.content_hash for d in documents],
+        "missing": [json.dumps(d.missing) for d in documents],
         "metadata": [json.dumps(dict(d.metadata), ensure_ascii=False) for d in documents],
         "size": [d.size for d in documents],
         "pages": [d.pages for d in documents],
@@ -164,4 +166,5 @@ def document_rows(documents: list[StoredDocument]) -> pa.Table:
 
 
 def read_document(row: Mapping[str, Any]) -> StoredDocument:
-    return StoredDocument(**{**row, "metadata": json.loads(row["metadata"])})
+    parsed = {"missing": tuple(json.loads(row["missing"])), "metadata": json.loads(row["metadata"])}
+    return StoredDocument(**{**row, **parsed})
