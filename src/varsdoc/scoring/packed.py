@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -118,6 +119,23 @@ class PackedPages:
         scales = self._scales.array[start:stop] if self.codec == "int8" else None
         return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places)
 
+    def gather(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+        """Codes (N, bytes), scales (N,) and places (tokens of all variants of all rows) of some pages, side by side."""
+        starts, stored = self._starts.array[rows].tolist(), self._stored.array[rows].tolist()
+        spans = [slice(start, start + count) for start, count in zip(starts, stored, strict=True)]
+        codes = _join(self._codes.array, spans)
+        scales = _join(self._scales.array, spans) if self.codec == "int8" else None
+        return codes, scales, self._gather_places(rows, stored) if self._places.size else None
+
+    def _gather_places(self, rows: np.ndarray, stored: list[int]) -> np.ndarray:
+        parts, before = [], 0
+        for row, count in zip(rows.tolist(), stored, strict=True):
+            at, size = int(self._place_starts.array[row]), self.variants * int(self._tokens.array[row])
+            part = np.arange(size, dtype=np.int32) if at < 0 else self._places.array[at : at + size]
+            parts.append(part + np.int32(before))
+            before += count
+        return np.concatenate(parts)
+
     @property
     def tokens(self) -> np.ndarray:
         """(P,) vectors of each variant."""
@@ -146,6 +164,13 @@ class PackedPages:
             self._places.room(blob.places.size)[:] = blob.places.reshape(-1)
 
 
+def _join(array: np.ndarray, spans: list[slice]) -> np.ndarray:
+    """The spans one after another; a view where they already are."""
+    if all(a.stop == b.start for a, b in pairwise(spans)):
+        return array[spans[0].start : spans[-1].stop]
+    return np.concatenate([array[span] for span in spans])
+
+
 def score_packed(
     queries: Sequence[np.ndarray],
     pages: PackedPages,
@@ -171,7 +196,6 @@ def score_packed(
     packed = PackedQueries.of(queries, pages.dim, pages.codec)
     variants, fused = best_tokens(packed, pages, chosen, aggregation == "fused", threads)
     total = {"max": lambda: variants.amax(-1), "mean": lambda: variants.mean(-1), "fused": lambda: fused}[aggregation]()
-    assert total is not None
     return Scores(total, variants, lengths)
 
 
