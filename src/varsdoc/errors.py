@@ -36,3 +36,7 @@ class FingerprintError(CollectionError, ValueError):
 
 class FilterError(CollectionError, ValueError):
     """A `where` that is not SQL, or names a column that is not there."""
+
+
+class RenderingError(VarsDocError, RuntimeError):
+    """Pages cannot be rendered at all on this machine, whatever the document."""
