@@ -76,9 +76,7 @@ class Index:
         """
         if memory < 0:
             raise ConfigError(f"memory must be 0 or more bytes, not {memory}.")
-        encoder = Encoder(
-            model, device=device, dtype=dtype, codec=codec, codec_options=codec_options, images=images
-        )
+        encoder = Encoder(model, device=device, dtype=dtype, codec=codec, codec_options=codec_options, images=images)
         index = cls(Store(path), encoder, memory)
         if index._store.exists():
             found = index._store.state().fingerprint
@@ -145,7 +143,7 @@ class Index:
                 run.take(item)
             run.finish()
         finally:
-            stream.close()  # type: ignore[attr-defined]  # a generator: ends its workers
+            stream.close()  # ends its workers
 
     def _begin(self) -> tuple[Generation, State]:
         """Make the collection. Only now, so that a wrong path leaves no empty folder's worth of tables."""
@@ -157,7 +155,8 @@ class Index:
         """After a run that was not stopped: what is gone, what was left behind, small files."""
         from varsdoc.index.hybrid import ensure_text_index
 
-        assert run.generation is not None and run.state is not None
+        assert run.generation is not None
+        assert run.state is not None
         gone = gone_documents(paths, run.known)
         if prune:
             run.generation.remove(gone)
@@ -212,7 +211,7 @@ class Index:
                     exhaustive,
                     query if hybrid else None,
                 )
-                return hits(snapshot, rank(snapshot, request), asked, self)
+                return hits(snapshot, rank(snapshot, request), asked)
 
             return self._reading(run)
 
@@ -242,31 +241,11 @@ class Index:
         mask: np.ndarray = self._filter[1].mask(where, len(snapshot.alive))
         return mask
 
-    def page_codes(self, page_id: str, version: str | None = None) -> bytes:
-        """The packed codes of a page."""
-        return bytes(self._stored(page_id, version, "codes"))
+    def page_jpeg(self, page_id: str) -> bytes:
+        """The picture of a page by its id, stored or rendered again from its source."""
+        from varsdoc.index.pinned import pinned
 
-    def page_jpeg(self, page_id: str, version: str | None = None) -> bytes:
-        """The picture of a page, stored or rendered again from its source."""
-        jpeg = self._stored(page_id, version, "jpeg")
-        if jpeg is not None:
-            return bytes(jpeg)
-        from varsdoc.index.rendering import render_again
-
-        def page(snapshot: Snapshot) -> tuple[StoredDocument, int]:
-            row = snapshot.pages[_require_row(snapshot, page_id)]
-            return row.document, row.page
-
-        return render_again(*self._reading(page)).jpeg
-
-    def _stored(self, page_id: str, version: str | None, column: str) -> Any:
-        def read(snapshot: Snapshot) -> Any:
-            row = _require_row(snapshot, page_id)
-            if version is not None and snapshot.pages[row].document.version != version:
-                raise CollectionError(f"Page {page_id} was replaced by a newer version of its document; search again.")
-            return snapshot.read([row], [column])[0][column]
-
-        return self._reading(read)
+        return self._reading(lambda snapshot: pinned(snapshot, [_require_row(snapshot, page_id)]).page_jpeg(page_id))
 
     def list(self, where: str | None = None) -> list[Listed]:
         """Documents by name. Needs no model."""

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class PageSource(Protocol):
     """Where a hit gets the rest of its page from, when asked."""
 
-    def page_codes(self, page_id: str, version: str) -> bytes: ...
-    def page_jpeg(self, page_id: str, version: str) -> bytes: ...
+    def page_codes(self, page_id: str) -> bytes: ...
+    def page_jpeg(self, page_id: str) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,6 @@ class Hit:
     variant_scores: tuple[float, ...]
     metadata: Mapping[str, Value] = field(default_factory=dict)
     fused_score: float | None = None  # hybrid search only
-    _version: str = field(default="", repr=False)
     _grid: tuple[int, int] = field(default=(0, 0), repr=False)
     _image_start: int = field(default=0, repr=False)
     _query: Query | None = field(default=None, repr=False)
@@ -58,8 +57,9 @@ class Hit:
         """(K, T, M)"""
         from varsdoc.index.codecs import similarities
 
-        assert self._query is not None and self._source is not None
-        return similarities(self._query.vectors, self._source.page_codes(self.id, self._version))
+        assert self._query is not None
+        assert self._source is not None
+        return similarities(self._query.vectors, self._source.page_codes(self.id))
 
     @cached_property
     def region(self) -> Region | None:
@@ -95,7 +95,7 @@ class Hit:
     def jpeg(self) -> bytes:
         """The picture's own bytes."""
         assert self._source is not None
-        return self._source.page_jpeg(self.id, self._version)
+        return self._source.page_jpeg(self.id)
 
     def to_json(self) -> dict[str, Any]:
         box = self.region

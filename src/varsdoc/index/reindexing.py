@@ -169,23 +169,28 @@ def _document(
 
 def _pages(old: Generation, document: StoredDocument, staged: set[int]) -> Iterator[Page]:
     """The pages that are not staged yet, from the table or from the source."""
-    from varsdoc.index.rendering import render_again, require_same_bytes
-    from varsdoc.pages import Document, Page
+    from varsdoc.index.rendering import as_found, render_all
+    from varsdoc.pages import Page
 
-    table = old.pages.search().where(f"version = '{document.version}'").select(["page"]).with_row_id(True).to_arrow()
-    pairs = sorted(zip(table["page"].to_pylist(), table["_rowid"].to_pylist(), strict=True))
-    found = Document(document.source, document.name, document.content_hash, document.size)
-    checked = False
-    for number, row_id in pairs:
-        if number in staged or number in document.missing:
-            continue
-        columns = ["jpeg", "width", "height", "text"]
-        row = old.pages.take_row_ids([row_id]).select(columns).to_arrow().to_pylist()[0]
-        if row["jpeg"] is not None:
-            yield Page(found, number, document.pages, row["jpeg"], row["width"], row["height"], row["text"])
-            continue
-        if not checked:
-            require_same_bytes(document)
-            checked = True
-        page = render_again(document, number, checked=True)
-        yield Page(found, number, document.pages, page.jpeg, page.width, page.height, row["text"])
+    columns = ["page", "width", "height", "text"]
+    table = old.pages.search().where(f"version = '{document.version}'").select(columns).with_row_id(True).to_arrow()
+    rows = {row["page"]: row for row in table.to_pylist() if row["page"] not in document.missing}
+    left = sorted(set(rows) - staged)
+    if not left:
+        return
+    if _picture(old, rows[left[0]]) is None:
+        for page in render_all(document):
+            if page.number in left:
+                yield replace(page, text=rows[page.number]["text"])
+        return
+    for number in left:
+        row, jpeg = rows[number], _picture(old, rows[number])
+        if jpeg is None:
+            raise CollectionError(f"{document.name}, page {number + 1}, has no picture; the collection is damaged.")
+        yield Page(as_found(document), number, document.pages, jpeg, row["width"], row["height"], row["text"])
+
+
+def _picture(old: Generation, row: dict[str, Any]) -> bytes | None:
+    """One at a time: a long document's pictures do not fit in memory together."""
+    found = old.pages.take_row_ids([row["_rowid"]]).select(["jpeg"]).to_arrow()["jpeg"].to_pylist()
+    return found[0]

@@ -2,47 +2,47 @@
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from varsdoc.errors import CollectionError, VarsDocError
 from varsdoc.index.tables import StoredDocument
 
 if TYPE_CHECKING:
-    from varsdoc.pages import Page
-
-_BLOCK = 1 << 20
+    from varsdoc.pages import Document, Page
 
 
-def require_same_bytes(document: StoredDocument) -> None:
-    """A file that changed would show another page than the one that was found."""
-    digest = hashlib.sha256()
-    try:
-        with open(document.source, "rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
-    except OSError as error:
-        raise CollectionError(
-            f"{document.name} cannot be rendered again: {document.source} is not there any more "
-            f"({error.strerror or error})."
-        ) from error
-    if digest.hexdigest() != document.content_hash:
-        raise CollectionError(
-            f"{document.name} cannot be rendered again: {document.source} has changed since it was indexed; run "
-            "`varsdoc index` on it first."
-        )
-
-
-def render_again(document: StoredDocument, page: int, checked: bool = False) -> Page:
+def render_again(document: StoredDocument, page: int) -> Page:
     """One page, 0-based, under the same limits as when it was indexed."""
-    from varsdoc.pages import Failure, render_one
+    from varsdoc.pages import render_one
 
-    if not checked:
-        require_same_bytes(document)
     try:
-        made = render_one(document.source, page)
+        return render_one(document.source, page, content_hash=document.content_hash)
     except VarsDocError as error:
-        raise CollectionError(f"{document.name}, page {page + 1}, cannot be rendered again ({error})") from error
-    if isinstance(made, Failure):
-        raise CollectionError(f"{document.name}, page {page + 1}, cannot be rendered again ({made.reason})")
-    return made
+        raise _cannot(document, page, str(error)) from error
+
+
+def render_all(document: StoredDocument) -> Iterator[Page]:
+    """Every page that the collection has of a document, in order."""
+    from varsdoc.pages import Failure, Page, read
+
+    stream = read([as_found(document)], text=False)
+    try:
+        for item in stream:
+            if isinstance(item, Page) and item.number not in document.missing:
+                yield item
+            elif isinstance(item, Failure) and item.page not in document.missing:
+                raise _cannot(document, item.page, item.reason)
+    finally:
+        stream.close()
+
+
+def as_found(document: StoredDocument) -> Document:
+    from varsdoc.pages import Document
+
+    return Document(document.source, document.name, document.content_hash, document.size)
+
+
+def _cannot(document: StoredDocument, page: int | None, reason: str) -> CollectionError:
+    which = "" if page is None else f", page {page + 1},"
+    return CollectionError(f"{document.name}{which} cannot be rendered again from {document.source}: {reason}")

@@ -11,6 +11,7 @@ from varsdoc.errors import ConfigError
 from varsdoc.index.first_stage import CANDIDATES
 from varsdoc.index.hit import Hit, PageSource, Query
 from varsdoc.index.hybrid import fuse, text_ranking
+from varsdoc.index.pinned import pinned
 from varsdoc.index.snapshot import Snapshot
 from varsdoc.scoring.maxsim import Scores
 from varsdoc.scoring.packed import score_packed
@@ -95,11 +96,14 @@ def score_rows(snapshot: Snapshot, query: np.ndarray, rows: np.ndarray, aggregat
 def _order(snapshot: Snapshot, rows: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Best first; equal scores by document and page, so that an answer does not depend on when a page was added."""
     pages = snapshot.pages
-    keys = [(-float(s), pages[row].document.name, pages[row].page) for s, row in zip(scores, rows.tolist(), strict=True)]
+    keys = [
+        (-float(s), pages[row].document.name, pages[row].page) for s, row in zip(scores, rows.tolist(), strict=True)
+    ]
     return np.array(sorted(range(len(rows)), key=keys.__getitem__), np.int64)
 
 
-def hits(snapshot: Snapshot, ranked: Ranked, query: Query, source: PageSource) -> list[Hit]:
+def hits(snapshot: Snapshot, ranked: Ranked, query: Query) -> list[Hit]:
+    source = pinned(snapshot, ranked.rows.tolist())
     return [_hit(snapshot, ranked, i, query, source) for i in range(len(ranked.rows))]
 
 
@@ -117,7 +121,6 @@ def _hit(snapshot: Snapshot, ranked: Ranked, i: int, query: Query, source: PageS
         variant_scores=tuple(each),
         metadata=dict(page.document.metadata),
         fused_score=None if ranked.fused is None else ranked.fused[row],
-        _version=page.document.version,
         _grid=page.grid,
         _image_start=page.image_start,
         _query=query,

@@ -174,7 +174,9 @@ class Snapshot:
         """Packed pages and the numbers that these rows have among them."""
         if self.packed is not None:
             return self.packed, rows
-        return PackedPages.from_blobs([row["codes"] for row in self.read(rows.tolist(), ["codes"])]), np.arange(len(rows))
+        return PackedPages.from_blobs([row["codes"] for row in self.read(rows.tolist(), ["codes"])]), np.arange(
+            len(rows)
+        )
 
     def row(self, version: str, page: int) -> int | None:
         return self._rows.get((version, page))
@@ -186,6 +188,10 @@ class Snapshot:
     @property
     def live_rows(self) -> np.ndarray:
         return np.flatnonzero(self.alive)
+
+    def at(self, rows: Sequence[int]) -> tuple[Any, list[int]]:
+        """The pages table at this snapshot's version, and Lance's ids of some rows in it."""
+        return self._pages, self._row_ids[np.asarray(rows, np.int64)].tolist()
 
     def text_table(self) -> Any:
         """The pages table at this snapshot's version, for full-text search."""

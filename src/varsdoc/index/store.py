@@ -62,7 +62,7 @@ class Store:
     def create(self, state: State) -> None:
         """Under the lock: the tables of an empty collection. `collection` comes last: with it, the collection is."""
         self.create_generation(state.generation)
-        self._create(COLLECTION, data=_state_row(state), mode="overwrite")
+        self._create(COLLECTION, data=_state_row(state))
 
     def refuse_foreign_folder(self) -> None:
         """A folder with other things in it is most likely a slip of the hand."""
@@ -78,11 +78,14 @@ class Store:
                 )
 
     def create_generation(self, generation: int) -> None:
-        self._create(f"pages_{generation}", schema=page_schema(), mode="overwrite")
-        self._create(f"documents_{generation}", schema=document_schema(), mode="overwrite")
+        self._create(f"pages_{generation}", schema=page_schema())
+        self._create(f"documents_{generation}", schema=document_schema())
 
     def _create(self, name: str, **content: Any) -> None:
+        """Anew, whatever a run that was killed left under that name."""
         self._check()
+        if name in self._names():
+            self.db.drop_table(name)
         self.db.create_table(name, **content)
 
     def open(self, name: str) -> Any:

@@ -19,7 +19,6 @@ from varsdoc.errors import FilterError
 from varsdoc.index.snapshot import PageRow
 
 
-
 class Filter:
     """The columns that a filter can name, of one snapshot."""
 
