@@ -49,9 +49,14 @@ class Store:
         return self._connection
 
     def exists(self) -> bool:
+        """Whether there is a commit of the collection's own table; a folder alone may be what a kill left."""
         if self.folder is not None:
-            return (self.folder / f"{COLLECTION}.lance").is_dir()
-        return COLLECTION in self._names()
+            return any((self.folder / f"{COLLECTION}.lance" / "_versions").glob("*.manifest"))
+        try:
+            self.open(COLLECTION)
+        except ValueError:
+            return False
+        return True
 
     def require(self) -> None:
         if not self.exists():
@@ -74,7 +79,7 @@ class Store:
             others = [p.name for p in self.folder.iterdir() if p.name != LOCK_FILE and p.suffix != ".lance"]
             if others:
                 raise CollectionError(
-                    f"{self.folder} has other things in it ({sorted(others)[0]}); choose a new folder for the collection."
+                    f"{self.folder} has other things in it ({sorted(others)[0]}); choose a new folder."
                 )
 
     def create_generation(self, generation: int) -> None:

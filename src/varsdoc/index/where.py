@@ -3,8 +3,8 @@
 Metadata belongs to documents and may change without touching a page, so filters run on a small table in memory that is
 made of the reader's own snapshot: what a filter sees is exactly what a search can find.
 
-Columns: `document` (the display name), `page` (1-based), `pages` (of the document), `source`, and every metadata key, as
-`year` or `metadata.year`. A key with numbers in all documents compares as a number, one with mixed values as text.
+Columns: `document` (the display name), `page` (1-based), `pages` (of the document), `source`, and every metadata key,
+as `year` or `metadata.year`. A key with numbers in all documents compares as a number, one with mixed values as text.
 """
 
 from __future__ import annotations
