@@ -9,23 +9,26 @@ from __future__ import annotations
 import io
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from varsdoc.errors import InputError
+
+if TYPE_CHECKING:  # half of a rendering worker's start would be NumPy's, which few pictures need
+    import numpy as np
 
 # Pillow refuses twice its MAX_IMAGE_PIXELS as a decompression bomb: an A4 page at 1,200 dpi is 140 million pixels.
 MAX_PIXELS = 178_956_970
 MAX_ASPECT = 200
 
-ImageLike = Image.Image | np.ndarray | str | Path | bytes
+ImageLike: TypeAlias = "Image.Image | np.ndarray | str | Path | bytes"
 
 
 def read_image(source: ImageLike, name: str = "the page") -> Image.Image:
     """Open what a person may call a page image and make it upright 8-bit RGB.
 
+    >>> import numpy as np
     >>> read_image(np.zeros((2, 3), dtype=np.uint8)).size
     (3, 2)
     >>> read_image(b"")
@@ -39,12 +42,8 @@ def read_image(source: ImageLike, name: str = "the page") -> Image.Image:
         if not source:
             raise InputError(f"{name} is empty (0 bytes); give an image file that has content.")
         source = _open(source, name)
-    if isinstance(source, np.ndarray):
-        source = _from_array(source, name)
     if not isinstance(source, Image.Image):
-        raise InputError(
-            f"{name} is a {type(source).__name__}; give a Pillow image, a NumPy array, a path or the file's bytes."
-        )
+        source = _from_array(source, name)
     return _upright_rgb(source, name)
 
 
@@ -68,7 +67,13 @@ def _open(data: bytes, name: str) -> Image.Image:
             raise InputError(f"{name} is a damaged image ({_reason(error)}).") from error
 
 
-def _from_array(array: np.ndarray, name: str) -> Image.Image:
+def _from_array(array: Any, name: str) -> Image.Image:
+    import numpy as np
+
+    if not isinstance(array, np.ndarray):
+        raise InputError(
+            f"{name} is a {type(array).__name__}; give a Pillow image, a NumPy array, a path or the file's bytes."
+        )
     shape_ok = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
     if not shape_ok or 0 in array.shape:
         raise InputError(f"{name} has shape {array.shape}; give (height, width) or (height, width, 3 or 4).")
@@ -114,6 +119,8 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 
     Mode I is 32 bits wide and says nothing of its range: values up to 255 are taken as 8-bit, larger ones as 16-bit.
     """
+    import numpy as np
+
     values = np.nan_to_num(np.asarray(image).astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     if image.mode == "F":
         scale = 255.0 if values.max() <= 1.0 else 1.0

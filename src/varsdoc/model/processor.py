@@ -14,8 +14,8 @@ import torch
 from tokenizers import Tokenizer
 
 from varsdoc.errors import CheckpointError, InputError
-from varsdoc.model.config import VarsConfig
 from varsdoc.image import ImageLike, read_image
+from varsdoc.model.config import VarsConfig
 from varsdoc.model.patches import Patches, cut
 
 IMAGE_TOKEN = "<|image_pad|>"

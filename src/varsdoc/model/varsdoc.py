@@ -25,13 +25,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varsdoc.errors import ConfigError, InputError
+from varsdoc.image import ImageLike
 from varsdoc.model import lora
 from varsdoc.model.branches import Plan, encode_inference, encode_reference, encode_training
 from varsdoc.model.config import Heads, LoraSettings, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
 from varsdoc.model.embeddings import Encoded, PageEmbedding, group_by_size, progress_bar
 from varsdoc.model.fingerprint import Origin, model_hash, state_of
-from varsdoc.image import ImageLike
 from varsdoc.model.int8 import to_int8
 from varsdoc.model.patches import Patches
 from varsdoc.model.processor import PageBatch, Processor, QueryBatch

@@ -84,8 +84,9 @@ class Job:
         if self.given_up is None:
             assert self.count is not None
             size = (picture.width, picture.height)
-            self.ready[number] = Page(self.document, number, self.count, picture.jpeg, *size, picture.text)
-            self.held += len(picture.jpeg)
+            page = Page(self.document, number, self.count, picture.jpeg, *size, picture.text)
+            self.ready[number] = page
+            self.held += page.nbytes
 
     def bad_page(self, number: int, reason: str) -> None:
         if self.given_up is not None:
@@ -130,7 +131,7 @@ class Job:
                 self.streamed.append(item)
             else:
                 self.came += 1
-                self.held -= len(item.jpeg)
+                self.held -= item.nbytes
             yield item
         if self.given_up is not None:
             self.streamed.append(self.given_up)

@@ -76,14 +76,20 @@ def die_with_parent(wanted: bool) -> None:
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if wanted else 0, 0, 0, 0)
 
 
+def mapped() -> int:
+    """Bytes of address space in use; 0 where nobody counts them."""
+    if resource is None or not sys.platform.startswith("linux"):
+        return 0
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
 def bound_memory(more: int) -> None:
     """At most `more` bytes of address space beyond what is mapped now: a bomb is a MemoryError or one lost worker."""
     if resource is None or not sys.platform.startswith("linux"):
         return  # macOS knows the limit and ignores it
-    with open("/proc/self/statm", encoding="ascii") as file:
-        mapped = int(file.read().split()[0]) * resource.getpagesize()
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = mapped + more
+    wanted = mapped() + more
     resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
 
 

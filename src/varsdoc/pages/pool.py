@@ -4,7 +4,8 @@ One thread owns the workers: it starts them (Linux ties a child's life to the th
 hears what they say, holds the clock, and ends those that hang. The consumer meets it at one condition variable only.
 
 Why it cannot lock up: work is handed out in order; the budget may hold back any work but the head document's when
-nobody works on it; and workers never wait for the budget, so what was handed out always comes.
+nobody works on it and the consumer has nothing to take; and workers never wait for the budget, so what was handed out
+always comes.
 """
 
 from __future__ import annotations
@@ -77,9 +78,8 @@ class Pool:
             self.changed.wait_for(lambda: self.out or self.error or self._wants() or self._done())
             if self.out:
                 item = self.out.popleft()
-                if isinstance(item, Page):
-                    self.out_bytes -= len(item.jpeg)
-                    self.inbox.put(None)
+                self.out_bytes -= item.nbytes if isinstance(item, Page) else 0
+                self.inbox.put(None)
                 return item
             if self.error:
                 raise self.error
@@ -188,6 +188,9 @@ class Pool:
         elif event == "done":
             task.job.running -= 1
             slot.task = None
+            if header.get("spent"):
+                slot.worker.end()
+                self.slots.remove(slot)
             if not task.convert and task.next != task.stop:
                 task.job.give_up("Not all of its pages came.")
         elif header.get("page") is None and event == "failed":
@@ -252,7 +255,8 @@ class Pool:
         for place, job in enumerate(self.jobs):
             if isinstance(job, Failure) or not job.has_work or (job.office and (converting or job.running)):
                 continue
-            return job if not full or (place == 0 and not job.running) else None
+            urgent = place == 0 and not job.running and not self.out
+            return job if urgent or not full else None
         return None
 
     def _free_slot(self, path: str) -> _Slot | None:
@@ -268,7 +272,7 @@ class Pool:
             job = self.jobs[0]
             items = [job] if isinstance(job, Failure) else list(job.outgoing())
             self.out.extend(items)
-            self.out_bytes += sum(len(item.jpeg) for item in items if isinstance(item, Page))
+            self.out_bytes += sum(item.nbytes for item in items if isinstance(item, Page))
             if isinstance(job, Job) and not job.finished:
                 return
             self._clean(self.jobs.popleft())

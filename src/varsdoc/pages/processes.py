@@ -79,5 +79,6 @@ class WorkerProcess:
         code = self.process.returncode
         if code < 0:
             name = signal.Signals(-code).name
-            return "was killed, perhaps for want of memory" if name == "SIGKILL" else f"crashed ({name})"
+            starved = name in ("SIGKILL", "SIGABRT", "SIGTRAP")  # the system's way, and PDFium's, out of no memory
+            return f"crashed ({name}{', perhaps for want of memory' if starved else ''})"
         return f"ended with code {code}"

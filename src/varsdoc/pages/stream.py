@@ -42,6 +42,11 @@ class Page:
     def id(self) -> str:
         return page_id(self.document.source, self.number)
 
+    @property
+    def nbytes(self) -> int:
+        """What it takes to keep it, text included: a hostile page may have little picture and much text."""
+        return len(self.jpeg) + 4 * len(self.text or "") + 1024
+
     def image(self) -> Image.Image:
         """The picture as 8-bit RGB."""
         from PIL import Image
@@ -77,8 +82,8 @@ class DocumentEnd:
 
     @property
     def unreadable(self) -> bool:
-        """The document as a whole failed (not only single pages of it): what came of it must be dropped."""
-        return any(failure.page is None for failure in self.failures)
+        """The document as a whole failed, not only single pages of it: what came must be dropped."""
+        return self.pages == 0 or any(failure.page is None for failure in self.failures)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ class _Worker:
         self.settings, self.send, self.line = settings, send, line
         self.opened: Opened | None = None
         self.path = ""
+        self.idle = lifeline.mapped()
+        self.spent = False  # ask for a successor: what one document did to the memory is not the next one's fault
 
     def run(self) -> None:
         while True:
@@ -61,11 +63,13 @@ class _Worker:
                 self.send(event="failed", reason=str(error))
             except MemoryError:
                 self._close()
+                self.spent = True
                 self.send(event="failed", reason=self._too_much_memory())
             except Exception as error:
                 self._close()
                 self.send(event="failed", reason=f"It cannot be read ({type(error).__name__}: {error}).")
-            self.send(event="done")
+            bloated = self.opened is None and lifeline.mapped() > self.idle + self.settings.limits.memory // 2
+            self.send(event="done", spent=self.spent or bloated)
 
     def _render(self, task: dict[str, Any]) -> None:
         """Pages `start` to `stop` (None: the first `most`, and say how many there are)."""
@@ -90,6 +94,7 @@ class _Worker:
         except InputError as error:
             self.send(event="failed", page=number, reason=str(error))
         except MemoryError:
+            self.spent = True
             self.send(event="failed", page=number, reason=self._too_much_memory())
         else:
             self.send(made.jpeg, event="page", page=number, width=made.width, height=made.height, text=made.text)
@@ -113,9 +118,10 @@ class _Worker:
         try:
             handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
             with os.fdopen(handle, "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
                     raise InputError("It is not a regular file any more.")
-                data = file.read(most + 1)
+                data = file.read(min(status.st_size, most) + 1)
         except OSError as error:
             raise InputError(f"It cannot be read: {error.strerror or error}.") from error
         if len(data) > most:

@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 from tokenizers import Tokenizer
 
-from varsdoc.model.config import VarsConfig
 from varsdoc.image import read_image
+from varsdoc.model.config import VarsConfig
 from varsdoc.model.patches import cut
 from varsdoc.training.generator import PageStream
 from varsdoc.training.reading.targets import CELLS, TOKENS, Grid, token_targets, tokenise

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from tokenizers import Tokenizer
 
-from varsdoc.model.config import VarsConfig
 from varsdoc.image import ImageLike, read_image
+from varsdoc.model.config import VarsConfig
 from varsdoc.training.judge import read_judged
 from varsdoc.training.reading.pages import QUERIES, Chunk, cut_to_shape, nearest_shape
 from varsdoc.training.reading.targets import CELLS, TOKENS, tokenise
