@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import tiny
 import torch
 
+import tiny
 from varsdoc import VarsDoc
 
 

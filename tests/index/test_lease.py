@@ -48,11 +48,9 @@ def test_a_holder_that_lost_its_lease_stops_before_it_commits(place: Any) -> Non
     with lease(place, "here", term=0.6) as check:
         holder = place().to_arrow()["holder"][0].as_py()
         assert swap(place(), holder, "thief", time.time() + 60)
-        deadline = time.monotonic() + 5
+        time.sleep(1.0)
         with pytest.raises(BusyError, match="lost its lease"):
-            while time.monotonic() < deadline:
-                check()
-                time.sleep(0.05)
+            check()
 
 
 def test_of_many_takers_one_gets_it(place: Any) -> None:

@@ -49,8 +49,9 @@ def holder(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 def test_the_second_writer_hears_who_has_it(tmp_path: Path) -> None:
-    with holder(tmp_path) as (process, _), pytest.raises(BusyError, match=f"process {process.pid}"):
-        with folder_lock(tmp_path):
+    with holder(tmp_path) as (process, _):
+        busy = pytest.raises(BusyError, match=f"process {process.pid}")
+        with busy, folder_lock(tmp_path):
             pass
 
 

@@ -98,9 +98,13 @@ class Store:
 
     def _names(self) -> list[str]:
         names: list[str] = []
-        while page := list(self.db.table_names(page_token=names[-1] if names else None, limit=100)):
-            names += page
-        return names
+        token: str | None = None
+        while True:
+            page = self.db.list_tables(limit=100, page_token=token)
+            names += page.tables
+            token = page.page_token
+            if not token:
+                return names
 
     def state(self) -> State:
         self.require()
