@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import tiny
+from index.forked import Forked
 from varsdoc import VarsDoc
 
 
@@ -19,6 +20,13 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forked]:
+    made = Forked(tmp_path_factory.mktemp("forked"))
+    yield made
+    made.close()
 
 
 def save_checkpoint(folder: Path, seed: int = 0, variants: int = 3) -> Path:

@@ -5,62 +5,60 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from index.forked import SOURCE, Forked
 from index.papers import pdf, picture, tiff
 
-SOURCE = str(Path(__file__).parents[2] / "src")
+TEXTS = ["red valve pressure in the north hall", "revenue growth of all regions in 2023"]
 
 
-def varsdoc(*arguments: object, module: str = "varsdoc") -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1", "COLUMNS": "160"}
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=300)
-
-
-def answer(*arguments: object, code: int = 0) -> dict[str, Any]:
-    done = varsdoc(*arguments, "--json")
-    assert done.returncode == code, done.stderr
-    assert "Traceback" not in done.stderr
-    return dict(json.loads(done.stdout))
+def answer(forked: Forked, *arguments: object) -> dict[str, Any]:
+    assert forked.run(*arguments, "--json") == 0, forked.said()
+    assert "Traceback" not in forked.said()
+    return forked.answer()
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path) -> Path:
+def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path, forked: Forked) -> Path:
     """A folder with papers and a collection of them, 50 damaged PDFs among them."""
     place = tmp_path_factory.mktemp("place")
     tiff(place / "papers" / "a.tiff", [1, 2])
     picture(place / "papers" / "b.png", 3)
-    good = pdf(place / "papers" / "words.pdf", ["red valve", "revenue growth"]).read_bytes()
+    good = pdf(place / "papers" / "words.pdf", TEXTS).read_bytes()
     dice = random.Random(0)
     for i in range(50):
         torn = bytearray(good[: dice.randrange(20, 200)] if i % 2 else good)
         for _ in range(40):
             torn[dice.randrange(9, len(torn))] = dice.randrange(256)
         (place / "papers" / f"torn-{i:02d}.pdf").write_bytes(bytes(torn[: len(torn) // 2]))
-    shape = answer("index", place / "papers", "--into", place / "index", "--model", checkpoint, "--meta", "year=2020")
+    shape = answer(
+        forked, "index", place / "papers", "--into", place / "index", "--model", checkpoint, "--meta", "year=2020"
+    )
     (place / "first.json").write_text(json.dumps(shape))
     return place
 
 
-def test_index_counts_pages_and_names_every_damaged_file(place: Path) -> None:
+def test_index_counts_pages_and_names_every_damaged_file(place: Path, forked: Forked) -> None:
     shape = json.loads((place / "first.json").read_text())
     assert {"added", "unchanged", "replaced", "failed"} <= shape.keys()
     torn = {Path(failed["source"]).name for failed in shape["failed"]}
-    listed = {d["document"] for d in answer("list", "--index", place / "index")["documents"]}
+    listed = {d["document"] for d in answer(forked, "list", "--index", place / "index")["documents"]}
     assert len(torn | {name for name in listed if name.startswith("torn")}) == 50
     assert all(failed["reason"] for failed in shape["failed"])
     assert {"a.tiff", "b.png", "words.pdf"} <= listed
-    assert shape["added"] == sum(d["pages"] for d in answer("list", "--index", place / "index")["documents"])
+    assert shape["added"] == sum(d["pages"] for d in answer(forked, "list", "--index", place / "index")["documents"])
 
 
-def test_list_is_sorted_and_free_of_paths_and_imports_no_torch(place: Path) -> None:
-    shape = answer("list", "--index", place / "index")
+def test_list_is_sorted_and_free_of_paths_and_imports_no_torch(place: Path, forked: Forked) -> None:
+    shape = answer(forked, "list", "--index", place / "index")
     names = [d["document"] for d in shape["documents"]]
     assert names == sorted(names)
     assert str(place) not in json.dumps(shape)
@@ -76,10 +74,20 @@ def test_list_is_sorted_and_free_of_paths_and_imports_no_torch(place: Path) -> N
     assert "words.pdf" in done.stdout
 
 
-def test_search_has_the_shape_of_the_contract(place: Path) -> None:
+def test_search_has_the_shape_of_the_contract(place: Path, forked: Forked) -> None:
     where = "year = 2020 AND document NOT LIKE 'torn%'"
     found = answer(
-        "search", "red valve", "--index", place / "index", "-k", 3, "--where", where, "--heatmaps", place / "maps"
+        forked,
+        "search",
+        "red valve",
+        "--index",
+        place / "index",
+        "-k",
+        3,
+        "--where",
+        where,
+        "--heatmaps",
+        place / "maps",
     )
     assert found["query"] == "red valve"
     assert len(found["hits"]) == 3
@@ -92,15 +100,15 @@ def test_search_has_the_shape_of_the_contract(place: Path) -> None:
     assert len(list((place / "maps").glob("*.png"))) == 3
 
 
-def test_search_prints_a_table_with_a_score_column(place: Path) -> None:
-    done = varsdoc("search", "--like", place / "papers" / "b.png", "--index", place / "index", "-k", 2)
-    assert done.returncode == 0, done.stderr
-    assert "score" in done.stdout
-    assert "b.png" in done.stdout
+def test_search_prints_a_table_with_a_score_column(place: Path, forked: Forked) -> None:
+    code = forked.run("search", "--like", place / "papers" / "b.png", "--index", place / "index", "-k", 2)
+    assert code == 0, forked.said()
+    assert "score" in forked.printed()
+    assert "b.png" in forked.printed()
 
 
-def test_audit_measures_first_stage_codec_bytes_latency_and_usage(place: Path) -> None:
-    facts = answer("audit", "--index", place / "index", "--sample", 6)
+def test_audit_measures_first_stage_codec_bytes_latency_and_usage(place: Path, forked: Forked) -> None:
+    facts = answer(forked, "audit", "--index", place / "index", "--sample", 6)
     assert facts["first_stage"]["recall@10"] == 1.0  # fewer pages than candidates
     assert facts["codec"]["same_first"] >= 0.8
     assert facts["codec"]["score_error_per_token"] < 0.02
@@ -123,34 +131,30 @@ def test_audit_measures_first_stage_codec_bytes_latency_and_usage(place: Path) -
         (["remove", "nope.pdf", "--index", "{index}"], 1, "There is no document 'nope.pdf'"),
     ],
 )
-def test_errors_are_a_sentence_with_the_right_code(place: Path, arguments: list[str], code: int, said: str) -> None:
-    done = varsdoc(*[argument.replace("{index}", str(place / "index")) for argument in arguments])
-    assert done.returncode == code, done.stderr
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+def test_errors_are_a_sentence_with_the_right_code(
+    place: Path, forked: Forked, arguments: list[str], code: int, said: str
+) -> None:
+    got = forked.run(*[argument.replace("{index}", str(place / "index")) for argument in arguments])
+    assert got == code, forked.said()
+    assert said in forked.said()
+    assert "Traceback" not in forked.said()
+    assert forked.printed() == ""
 
 
-def test_remove_takes_out_one_document(place: Path) -> None:
-    assert answer("remove", "a.tiff", "--index", place / "index")["removed"] == [{"document": "a.tiff", "pages": 2}]
-    assert "a.tiff" not in {d["document"] for d in answer("list", "--index", place / "index")["documents"]}
+def test_remove_takes_out_one_document(place: Path, forked: Forked) -> None:
+    assert answer(forked, "remove", "a.tiff", "--index", place / "index")["removed"] == [
+        {"document": "a.tiff", "pages": 2}
+    ]
+    assert "a.tiff" not in {d["document"] for d in answer(forked, "list", "--index", place / "index")["documents"]}
 
 
-def test_ctrl_c_leaves_one_sentence(place: Path, checkpoint: Path, tmp_path: Path) -> None:
-    import signal
-    import time
-
+def test_ctrl_c_leaves_one_sentence(forked: Forked, checkpoint: Path, tmp_path: Path) -> None:
     tiff(tmp_path / "p" / "long.tiff", list(range(300)))
-    env = os.environ | {"PYTHONPATH": SOURCE, "OMP_NUM_THREADS": "1"}
-    command = ["index", tmp_path / "p", "--into", tmp_path / "index", "--model", checkpoint]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "varsdoc", *map(str, command)], env=env, stderr=subprocess.PIPE, text=True
-    )
-    deadline = time.monotonic() + 120
+    process = forked.start("index", tmp_path / "p", "--into", tmp_path / "index", "--model", checkpoint)
+    deadline = time.monotonic() + 60
     while not any((tmp_path / "index").glob("pages_1.lance/data/*")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 130, said
-    assert said.strip().splitlines()[-1].startswith("stopped. Run the same command again")
-    assert "Traceback" not in said
+    os.kill(process, signal.SIGINT)
+    assert forked.wait() == 130, forked.said()
+    assert forked.said().strip().splitlines()[-1].startswith("stopped. Run the same command again")
+    assert "Traceback" not in forked.said()

@@ -2,72 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
+from index.forked import Forked
 from index.papers import tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.index.store import Store
 
-SOURCE = str(Path(__file__).parents[2] / "src")
 KILLS = 10
 DOCUMENTS = 6
-
-
-class Indexer:
-    """Commands in processes that can be killed."""
-
-    def __init__(self, scratch: Path) -> None:
-        self._out, self.said = scratch / "stdout.json", scratch / "stderr.txt"
-        script = str(Path(__file__).parent / "indexer.py")
-        self._process = subprocess.Popen(
-            [sys.executable, script],
-            env=os.environ | {"PYTHONPATH": SOURCE},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.said.open("w"),
-            text=True,
-        )
-        assert self._line() == "ready"
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
-
-    def start(self, *arguments: str) -> int:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([str(self._out), *arguments]) + "\n")
-        self._process.stdin.flush()
-        return int(self._line())
-
-    def wait(self) -> int:
-        return int(self._line())
-
-    def answer(self) -> dict[str, Any]:
-        return dict(json.loads(self._out.read_text()))
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-
-@pytest.fixture(scope="module")
-def indexer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Indexer]:
-    made = Indexer(tmp_path_factory.mktemp("indexer"))
-    yield made
-    made.close()
 
 
 def workers_of(parent: int) -> list[int]:
@@ -91,7 +42,7 @@ def contents(path: Path) -> list[tuple[str, str, int, str]]:
 
 
 def test_ten_kills_lose_nothing_and_double_nothing(
-    indexer: Indexer, tmp_path: Path, checkpoint: Path, model: VarsDoc
+    forked: Forked, tmp_path: Path, checkpoint: Path, model: VarsDoc
 ) -> None:
     moments = random.Random(5)
     folder, path = tmp_path / "papers", tmp_path / "index"
@@ -100,8 +51,8 @@ def test_ten_kills_lose_nothing_and_double_nothing(
     command = ["index", str(folder), "--into", str(path), "--model", str(checkpoint), "--device", "cpu", "--json"]
     # How long a run takes here and now, so that the kills fall into the work.
     started = time.monotonic()
-    indexer.start(*command[:3], str(tmp_path / "warm"), *command[4:])
-    assert indexer.wait() == 0
+    forked.start(*command[:3], str(tmp_path / "warm"), *command[4:])
+    assert forked.wait() == 0
     length = time.monotonic() - started
 
     victims, ended = [], []
@@ -110,17 +61,17 @@ def test_ten_kills_lose_nothing_and_double_nothing(
         for change in range(3):
             seeds = [1000 * (kill + 1) + 100 * change + page for page in range(3 + kill % 4)]
             tiff(folder / f"{(kill + 2 * change) % DOCUMENTS}.tiff", seeds)
-        process = indexer.start(*command)
+        process = forked.start(*command)
         time.sleep(moments.uniform(0.0, length))
         if psutil.pid_exists(process):
             os.kill(process, signal.SIGKILL)
-        ended.append(indexer.wait())
+        ended.append(forked.wait())
         victims.append(process)
     assert set(ended) <= {0, -signal.SIGKILL}
     assert ended.count(-signal.SIGKILL) >= KILLS // 2, "the runs ended before the kills came"
-    indexer.start(*command)
-    assert indexer.wait() == 0
-    last = indexer.answer()
+    forked.start(*command)
+    assert forked.wait() == 0
+    last = forked.answer()
     assert last["failed"] == []
 
     deadline = time.monotonic() + 10
@@ -138,20 +89,20 @@ def test_ten_kills_lose_nothing_and_double_nothing(
 
 
 def test_the_second_indexer_fails_with_a_sentence_or_waits(
-    indexer: Indexer, tmp_path: Path, checkpoint: Path, model: VarsDoc
+    forked: Forked, tmp_path: Path, checkpoint: Path, model: VarsDoc
 ) -> None:
     folder, path = tmp_path / "papers", tmp_path / "index"
     tiff(folder / "a.tiff", [1, 2])
     command = ["index", str(folder), "--into", str(path), "--model", str(checkpoint), "--json"]
     with Store(path).writing():
-        indexer.start(*command)
-        assert indexer.wait() == 1
-        said = indexer.said.read_text().strip().splitlines()
+        forked.start(*command)
+        assert forked.wait() == 1
+        said = forked.said().strip().splitlines()
         assert said[-1] == f"error: {path} is being written by process {os.getpid()}; wait for it, or stop it first."
-        indexer.start(*command, "--wait", "60")
+        forked.start(*command, "--wait", "60")
         time.sleep(0.5)
-    assert indexer.wait() == 0
-    assert indexer.answer()["added"] == 2
+    assert forked.wait() == 0
+    assert forked.answer()["added"] == 2
 
 
 def test_a_reader_never_sees_half_a_document(tmp_path: Path, model: VarsDoc) -> None:

@@ -200,12 +200,14 @@ class Index:
             self._store.require()
 
             def run(snapshot: Snapshot) -> list[Hit]:
+                # The filter first: a wrong one should not have to wait for the model.
+                allowed = None if where is None else self._mask(snapshot, where)
                 model = self._encoder.model(snapshot.state.fingerprint)
                 asked = Query(*_encode(model, query, like))
                 request = Request(
                     asked,
                     k,
-                    None if where is None else self._mask(snapshot, where),
+                    allowed,
                     aggregation or ("max" if like is None else "fused"),
                     candidates,
                     exhaustive,

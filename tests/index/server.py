@@ -18,8 +18,8 @@ import varsdoc.model  # noqa: F401
 
 def child(arguments: list[str]) -> None:
     torch.set_num_threads(1)
-    out = os.open(arguments.pop(0), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(out, 1)
+    for stream in (1, 2):
+        os.dup2(os.open(arguments.pop(0), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     from varsdoc.cli import main
 
