@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -134,10 +136,8 @@ def test_damage_is_refused_or_read_but_never_crashes(data: st.DataObject) -> Non
     codec = get_codec("int8", share=True, pool=2)
     blob = bytearray(codec.pack(page_with_repeats(3, 9, 16, seed=1)))
     blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
-    try:
+    with contextlib.suppress(InputError):  # any other error fails the test
         assert codec.unpack(bytes(blob)).ndim == 3
-    except InputError as error:
-        assert str(error).endswith((".", "'int8').", "'float16').", "'binary')."))
 
 
 def test_another_codecs_page_is_refused_by_name() -> None:

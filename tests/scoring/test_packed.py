@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.index.codecs import get_codec
-from varsdoc.scoring import kernels, score_pages
+from varsdoc.scoring import Scores, kernels, score_pages
 from varsdoc.scoring.packed import PackedPages, score_packed
 
 CODECS = ["float16", "int8", "binary"]
@@ -30,7 +30,7 @@ def some_pages(lengths: list[int], dim: int, k: int = 3, seed: int = 0) -> list[
     return pages
 
 
-def reference(queries: list[np.ndarray], blobs: list[bytes], name: str, aggregation: str = "max"):  # noqa: ANN201
+def reference(queries: list[np.ndarray], blobs: list[bytes], name: str, aggregation: str = "max") -> Scores:
     pages = [torch.from_numpy(get_codec(name).unpack(blob)) for blob in blobs]
     return score_pages([torch.from_numpy(q) for q in queries], pages, aggregation=aggregation)  # type: ignore[arg-type]
 

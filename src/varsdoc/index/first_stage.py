@@ -24,9 +24,9 @@ from varsdoc.scoring.threads import for_each
 __all__ = ["CANDIDATES", "FirstStage", "summarise", "summary_bytes", "summary_from_bytes"]
 
 CANDIDATES = 400
-CLUSTERED_FROM = 16_384  # below, scoring every summary is as fast as choosing among them
+CLUSTERED_FROM = 8_192  # below, scoring every summary is as fast as choosing among them
 WIDER = 6  # pages whose summaries are scored, in candidates, where lists choose them
-PROBES = 48
+PROBES = 24
 BLOCK = 200  # pages: 8,000 summary vectors, a megabyte
 
 

@@ -15,8 +15,11 @@ SUMMARY_VECTORS = 40
 ROUNDS = 8
 
 
-def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS) -> np.ndarray:
-    """(K, M, D) -> (S, D) int8: unit centroids times 127, S = min(vectors, K * M); the same for the same page."""
+def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str = "binary") -> np.ndarray:
+    """(K, M, D) -> (S, D) int8: unit centroids times 127, S = min(vectors, K * M); the same for the same page.
+
+    codec  what the page is packed as: exact search over binary codes compares signs, so signs are what is summarised
+    """
     import torch
 
     variants = np.asarray(variants, np.float32)
@@ -24,6 +27,8 @@ def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS) -> np.ndarra
         raise InputError(
             f"A page to summarise has shape {variants.shape}; give (variants, tokens, dim), none of them 0."
         )
+    if codec == "binary":
+        variants = np.where(variants > 0, np.float32(1), np.float32(-1)) / np.float32(np.sqrt(variants.shape[-1]))
     x = torch.from_numpy(np.ascontiguousarray(variants.reshape(-1, variants.shape[-1])))
     count = min(vectors, len(x))
     centres = x[torch.linspace(0, len(x) - 1, count).long()].clone()
