@@ -19,7 +19,7 @@ import torch
 from varsdoc.errors import InputError
 from varsdoc.index.clusters import Clusters, build_clusters
 from varsdoc.index.summaries import SUMMARY_VECTORS, summarise, summary_bytes, summary_from_bytes
-from varsdoc.scoring.threads import for_each
+from varsdoc.scoring.threads import alone, for_each
 
 __all__ = ["CANDIDATES", "FirstStage", "summarise", "summary_bytes", "summary_from_bytes"]
 
@@ -106,8 +106,8 @@ class FirstStage:
     def _choose(self, query: np.ndarray, n: int, mask: np.ndarray) -> np.ndarray:
         """The n pages that the lists rank best, and all that are in no list."""
         assert self._clusters is not None
-        listed = self._clusters.rows
-        rough = self._clusters.probe(torch.from_numpy(query), PROBES).numpy()
+        clusters, listed = self._clusters, self._clusters.rows
+        rough = alone(lambda: clusters.probe(torch.from_numpy(query), PROBES)).numpy()
         rough[~mask[:listed]] = -np.inf
         chosen = np.argpartition(-rough, min(n, listed) - 1)[:n]
         return np.concatenate([np.sort(chosen[mask[chosen]]), np.flatnonzero(mask[listed:]) + listed])

@@ -7,9 +7,14 @@ variant was measured beside it and is no first stage for MaxSim (docs/search.md)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from varsdoc.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SUMMARY_VECTORS = 40
 ROUNDS = 8
@@ -22,6 +27,8 @@ def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str =
     """
     import torch
 
+    from varsdoc.scoring.threads import alone
+
     variants = np.asarray(variants, np.float32)
     if variants.ndim != 3 or 0 in variants.shape:
         raise InputError(
@@ -30,7 +37,14 @@ def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str =
     if codec == "binary":
         variants = np.where(variants > 0, np.float32(1), np.float32(-1)) / np.float32(np.sqrt(variants.shape[-1]))
     x = torch.from_numpy(np.ascontiguousarray(variants.reshape(-1, variants.shape[-1])))
-    count = min(vectors, len(x))
+    centres = alone(lambda: _centroids(x, min(vectors, len(x))))
+    return np.rint(centres.numpy() * 127).clip(-127, 127).astype(np.int8)
+
+
+def _centroids(x: Tensor, count: int) -> Tensor:
+    """Spherical k-means from evenly spaced tokens: (count, D) of unit length."""
+    import torch
+
     centres = x[torch.linspace(0, len(x) - 1, count).long()].clone()
     for _ in range(ROUNDS):
         best, label = (x @ centres.T).max(1)
@@ -40,7 +54,7 @@ def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str =
         if not bool(filled.all()):  # an empty centre takes a token that is served worst
             empty = int((~filled).sum())
             centres[~filled] = x[best.argsort(stable=True)[:empty]]
-    return np.rint(centres.numpy() * 127).clip(-127, 127).astype(np.int8)
+    return centres
 
 
 def summary_bytes(summary: np.ndarray) -> bytes:
