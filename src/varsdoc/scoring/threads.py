@@ -73,6 +73,7 @@ def _pool(count: int) -> ThreadPoolExecutor:
 def _compute_alone() -> None:
     """One torch thread in this thread. torch also makes it the default of threads to come: put that back."""
     with _lock:
+        torch.get_num_threads()  # a thread's first call takes the default over: before our setting, not after it
         torch.set_num_threads(1)
         restore = threading.Thread(target=torch.set_num_threads, args=(_default,))
         restore.start()
