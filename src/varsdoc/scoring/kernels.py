@@ -11,9 +11,12 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,11 +28,12 @@ from varsdoc.scoring.codes import decode
 from varsdoc.scoring.threads import for_each
 
 if TYPE_CHECKING:
-    from varsdoc.scoring.packed import PackedPages
+    from varsdoc.scoring.packed import Block, PackedPages
 
-BLOCK = 4096  # vectors unpacked at a time: half a megabyte as int8, within a core's second-level cache
+BLOCK = 10_240  # vectors unpacked at a time, 1.3 MB as int8: smaller ones cost more in calls than they save in cache
 TOKENS = 256  # query tokens at a time
 WIDEST = 512  # numbers of a vector: beyond, 254 * 127 * 127 * D could leave int32, and float32 products are used
+NARROWEST = 8  # torch 2.13's int8 product of vectors of one number is wrong: small ones take float32 too
 PLANE = 254
 FINER = 256  # int8: steps of the query are cut this much finer, so that the vector's scale loses nothing
 
@@ -60,7 +64,7 @@ class PackedQueries:
                 raise InputError(f"query {i} has shape {query.shape}; give (tokens, {dim}) with at least one token.")
             if not np.isfinite(query).all():
                 raise InputError(f"query {i} has numbers that are not finite; encode it again, in float32.")
-        floats = codec == "float16" or dim > WIDEST
+        floats = codec == "float16" or not NARROWEST <= dim <= WIDEST
         groups = _groups([len(query) for query in arrays], 1 if floats else TOKENS)
         return cls(len(arrays), [_chunk(start, arrays[start:stop], codec, floats) for start, stop in groups])
 
@@ -95,55 +99,75 @@ def best_tokens(
     queries: PackedQueries, pages: PackedPages, rows: np.ndarray, fused: bool, threads: int | None
 ) -> tuple[Tensor, Tensor]:
     """Sums of maxima: variants (Q, rows, K), and fused (Q, rows), which is zero where it is not wanted."""
-    variants = torch.empty(queries.count, len(rows), pages.variants)
-    together = torch.zeros(queries.count, len(rows))
+    variants = np.empty((queries.count, len(rows), pages.variants), np.float32)
+    together = np.zeros((queries.count, len(rows)), np.float32)
     floats = queries.chunks[0].planes is None
+    order = np.argsort(pages.tokens[rows], kind="stable")
+    block_of = pages.reader(rows[order])
+    blocks = _blocks(pages.tokens[rows[order]], pages.variants, floats)
+    for chunk in queries.chunks:
+        shape = (len(chunk.flat), len(rows), pages.variants)
+        best = torch.empty(shape, dtype=torch.float32 if floats else torch.int32)
 
-    def score(block: np.ndarray) -> None:
-        where = torch.from_numpy(block)
-        vectors, places = _load(pages, rows[block], floats)
-        for chunk in queries.chunks:
+        def score(block: tuple[int, int], chunk: QueryChunk = chunk, best: Tensor = best) -> None:
+            start, stop = block
+            vectors = _load(pages.codec, pages.dim, block_of(start, stop), floats)
             products = _products(vectors, chunk)  # (tokens, N)
-            if places is not None:
-                products = products.index_select(1, places)
-            best = products.view(len(products), len(block), pages.variants, -1).amax(3)  # (tokens, pages, K)
-            mine = slice(chunk.first, chunk.first + len(chunk.lengths))
-            variants[mine, where] = _sum_by_query(best, chunk)
-            if fused:
-                together[mine, where] = _sum_by_query(best.amax(2, keepdim=True), chunk)[..., 0]
+            if vectors.places is not None:
+                products = products.index_select(1, vectors.places)
+            products = products.view(len(products), stop - start, pages.variants, -1)
+            torch.amax(products, 3, out=best[:, start:stop])
 
-    for_each(score, _blocks(pages, rows, floats), threads)
-    return variants, together
+        for_each(score, blocks, threads)
+        _sum_by_query(best.numpy(), chunk, order, variants, together if fused else None)
+    return torch.from_numpy(variants), torch.from_numpy(together)
 
 
-def _blocks(pages: PackedPages, rows: np.ndarray, floats: bool) -> Iterator[np.ndarray]:
-    """Positions in `rows`, pages of one length together."""
-    tokens = pages.tokens[rows]
-    order = np.argsort(tokens, kind="stable")
-    ends = np.flatnonzero(np.diff(tokens[order])) + 1
-    for run in np.split(order, ends):
-        size = 1 if floats else max(1, BLOCK // (pages.variants * int(tokens[run[0]])))
-        for start in range(0, len(run), size):
-            yield run[start : start + size]
+def _blocks(tokens: np.ndarray, variants: int, floats: bool) -> list[tuple[int, int]]:
+    """Runs of pages of one length, cut to size; the lengths come sorted."""
+    out = []
+    ends = [0, *(np.flatnonzero(np.diff(tokens)) + 1).tolist(), len(tokens)]
+    for start, stop in pairwise(ends):
+        size = 1 if floats else max(1, BLOCK // (variants * int(tokens[start])))
+        out += [(at, min(at + size, stop)) for at in range(start, stop, size)]
+    return out
+
+
+class _Workspace(threading.local):
+    """Buffers of a thread, kept: fresh ones of this size would be handed back to the system and faulted in again."""
+
+    def take(self, name: str, dtype: torch.dtype, *shape: int) -> Tensor:
+        size = math.prod(shape)
+        held = self.__dict__.get(name)
+        if held is None or held.shape[0] < size:
+            held = self.__dict__[name] = torch.empty(size, dtype=dtype)
+        return held[:size].view(shape)
+
+
+_workspace = _Workspace()
 
 
 @dataclass(frozen=True)
 class _Vectors:
     numbers: Tensor  # (N, D) int8, or float32
     scales: Tensor | None  # (N,) float32, int8 codes only
+    places: Tensor | None  # which vector each token of each variant of each page is; None: they are in order
 
 
-def _load(pages: PackedPages, rows: np.ndarray, floats: bool) -> tuple[_Vectors, Tensor | None]:
-    codes, scales, places = pages.gather(rows)
-    where = None if places is None else torch.from_numpy(places)
+def _load(codec: str, dim: int, block: Block, floats: bool) -> _Vectors:
+    codes = block.codes
+    places = None if block.places is None else torch.from_numpy(block.places)
     if floats:
-        return _Vectors(torch.from_numpy(decode(pages.codec, codes, scales, pages.dim)), None), where
-    if pages.codec == "binary":
-        index = torch.from_numpy(codes).view(-1).int()
-        return _Vectors(_signs().index_select(0, index).view(torch.int8).view(len(codes), -1), None), where
-    assert scales is not None
-    finer = torch.from_numpy(scales).float().mul_(FINER)
-    return _Vectors(torch.from_numpy(codes).view(torch.int8), finer), where
+        return _Vectors(torch.from_numpy(decode(codec, codes, block.scales, dim)), None, places)
+    if codec == "binary":
+        index = _workspace.take("index", torch.int32, codes.size)
+        index.copy_(torch.from_numpy(codes).view(-1))
+        signs = _workspace.take("signs", torch.int64, codes.size)
+        torch.index_select(_signs(), 0, index, out=signs)
+        return _Vectors(signs.view(torch.int8).view(len(codes), -1), None, places)
+    assert block.scales is not None
+    finer = torch.from_numpy(block.scales).float().mul_(FINER)
+    return _Vectors(torch.from_numpy(codes).view(torch.int8), finer, places)
 
 
 @cache
@@ -157,19 +181,29 @@ def _products(vectors: _Vectors, chunk: QueryChunk) -> Tensor:
     """(tokens, N) in units of the chunk's steps: int32, or float32. Tokens first: maxima then run along memory."""
     if chunk.planes is None:
         return chunk.flat @ vectors.numbers.T
-    both = torch._int_mm(chunk.planes, vectors.numbers.T)  # (2 * tokens, N) int32
-    tokens = len(both) // 2
-    whole = torch.add(both[tokens:], both[:tokens], alpha=PLANE)
-    return whole if vectors.scales is None else torch.mul(whole, vectors.scales).to(torch.int32)
+    tokens, count = len(chunk.flat), len(vectors.numbers)
+    both = _workspace.take("both", torch.int32, 2 * tokens, count)
+    torch._int_mm(chunk.planes, vectors.numbers.T, out=both)
+    whole = _workspace.take("whole", torch.int32, tokens, count)
+    torch.add(both[tokens:], both[:tokens], alpha=PLANE, out=whole)
+    if vectors.scales is None:
+        return whole
+    scaled = torch.mul(whole, vectors.scales, out=_workspace.take("scaled", torch.float32, tokens, count))
+    return whole.copy_(scaled)  # cut to whole numbers, so that maxima and sums are exact in any order
 
 
-def _sum_by_query(best: Tensor, chunk: QueryChunk) -> Tensor:
-    """(tokens, pages, K) -> (queries of the chunk, pages, K) float32, through running sums: exact for integers."""
-    exact = best.double() if best.is_floating_point() else best.long()
-    if len(chunk.lengths) == 1:
-        sums = exact.sum(0, keepdim=True)
-    else:
-        ends = torch.tensor(chunk.lengths).cumsum(0) - 1
-        running = exact.cumsum(0).index_select(0, ends)
-        sums = torch.diff(running, dim=0, prepend=running.new_zeros(1, *running.shape[1:]))
-    return (sums * chunk.steps[:, None, None]).float()
+def _sum_by_query(
+    best: np.ndarray, chunk: QueryChunk, order: np.ndarray, variants: np.ndarray, fused: np.ndarray | None
+) -> None:
+    """best (tokens, pages in order, K) -> the chunk's rows of variants (Q, pages, K) and fused (Q, pages).
+
+    In int64 or float64, so that the order of adding does not show.
+    """
+    wide = np.float64 if best.dtype == np.float32 else np.int64
+    start = 0
+    for q, (length, step) in enumerate(zip(chunk.lengths, chunk.steps.tolist(), strict=True), chunk.first):
+        mine = best[start : start + length]
+        variants[q, order] = mine.sum(0, dtype=wide) * step
+        if fused is not None:
+            fused[q, order] = mine.max(2).sum(0, dtype=wide) * step
+        start += length

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -46,6 +46,15 @@ class _Grown:
         self.reserve(extra)
         self.size += extra
         return self._data[self.size - extra : self.size]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some pages' stored vectors side by side."""
+
+    codes: np.ndarray  # (N, bytes) uint8
+    scales: np.ndarray | None  # (N,) float16
+    places: np.ndarray | None  # (tokens of all variants of all pages,) int32
 
 
 @dataclass
@@ -119,18 +128,26 @@ class PackedPages:
         scales = self._scales.array[start:stop] if self.codec == "int8" else None
         return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places)
 
-    def gather(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-        """Codes (N, bytes), scales (N,) and places (tokens of all variants of all rows) of some pages, side by side."""
-        starts, stored = self._starts.array[rows].tolist(), self._stored.array[rows].tolist()
-        spans = [slice(start, start + count) for start, count in zip(starts, stored, strict=True)]
-        codes = _join(self._codes.array, spans)
-        scales = _join(self._scales.array, spans) if self.codec == "int8" else None
-        return codes, scales, self._gather_places(rows, stored) if self._places.size else None
+    def reader(self, rows: np.ndarray) -> Callable[[int, int], Block]:
+        """A function that gives rows[start:stop] side by side. What it needs of the rows is looked up here, once."""
+        starts = self._starts.array[rows].tolist()
+        stored = self._stored.array[rows].tolist()
+        at, tokens = self._place_starts.array[rows].tolist(), self._tokens.array[rows].tolist()
+        codes, scales = self._codes.array, self._scales.array if self.codec == "int8" else None
 
-    def _gather_places(self, rows: np.ndarray, stored: list[int]) -> np.ndarray:
+        def read(start: int, stop: int) -> Block:
+            spans = [slice(starts[i], starts[i] + stored[i]) for i in range(start, stop)]
+            places = None
+            if self._places.size:
+                sizes = [self.variants * tokens[i] for i in range(start, stop)]
+                places = self._join_places(at[start:stop], sizes, stored[start:stop])
+            return Block(_join(codes, spans), None if scales is None else _join(scales, spans), places)
+
+        return read
+
+    def _join_places(self, starts: list[int], sizes: list[int], stored: list[int]) -> np.ndarray:
         parts, before = [], 0
-        for row, count in zip(rows.tolist(), stored, strict=True):
-            at, size = int(self._place_starts.array[row]), self.variants * int(self._tokens.array[row])
+        for at, size, count in zip(starts, sizes, stored, strict=True):
             part = np.arange(size, dtype=np.int32) if at < 0 else self._places.array[at : at + size]
             parts.append(part + np.int32(before))
             before += count

@@ -20,8 +20,11 @@ import torch
 from varsdoc.errors import ConfigError
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
+NAME = "varsdoc-score"
 _pools: dict[int, ThreadPoolExecutor] = {}
 _lock = threading.Lock()
+_default = 1  # torch threads of the last caller
 
 
 def for_each(work: Callable[[Item], None], items: Iterable[Item], threads: int | None = None) -> None:
@@ -30,7 +33,7 @@ def for_each(work: Callable[[Item], None], items: Iterable[Item], threads: int |
     if count < 1:
         raise ConfigError(f"threads must be at least 1, not {threads}.")
     queue = deque(items)
-    if len(queue) < 2 or count == 1 == torch.get_num_threads():  # not worth a hand-over
+    if _is_ours() or (torch.get_num_threads() == 1 and (count == 1 or len(queue) == 1)):  # this thread computes alone
         for item in queue:
             work(item)
         return
@@ -43,29 +46,38 @@ def for_each(work: Callable[[Item], None], items: Iterable[Item], threads: int |
                 return
             work(item)
 
-    futures = [_pool(count).submit(run) for _ in range(count)]
+    futures = [_pool(count).submit(run) for _ in range(min(count, len(queue)))]
     for future in futures:
         future.result()
 
 
+def alone(work: Callable[[], Result]) -> Result:
+    """Call work on one of our threads: many small operations, none of which is worth splitting."""
+    return work() if _is_ours() else _pool(1).submit(work).result()
+
+
+def _is_ours() -> bool:
+    """One of our threads never waits for another."""
+    return threading.current_thread().name.startswith(NAME)
+
+
 def _pool(count: int) -> ThreadPoolExecutor:
+    global _default
     with _lock:
+        _default = torch.get_num_threads()
         if count not in _pools:
-            _pools[count] = ThreadPoolExecutor(count, "varsdoc-score", initializer=_alone)
+            _pools[count] = ThreadPoolExecutor(count, NAME, initializer=_compute_alone)
         return _pools[count]
 
 
-def _alone() -> None:
-    """One torch thread in this thread. The setting is per thread but also the default of later ones: put that back."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    _restore_default(before)
-
-
-def _restore_default(before: int) -> None:
-    restore = threading.Thread(target=torch.set_num_threads, args=(before,))
-    restore.start()
-    restore.join()
+def _compute_alone() -> None:
+    """One torch thread in this thread. torch also makes it the default of threads to come: put that back."""
+    with _lock:
+        torch.get_num_threads()  # a thread's first call takes the default over: before our setting, not after it
+        torch.set_num_threads(1)
+        restore = threading.Thread(target=torch.set_num_threads, args=(_default,))
+        restore.start()
+        restore.join()
 
 
 def _forget() -> None:
