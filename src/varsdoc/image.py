@@ -96,6 +96,8 @@ def _upright_rgb(image: Image.Image, name: str) -> Image.Image:
         )
     try:
         return _to_rgb(ImageOps.exif_transpose(image))
+    except MemoryError:  # the machine's fault or the limit's, not the picture's
+        raise
     except Exception as error:  # truncated data surfaces only now, in a dozen types
         raise InputError(f"{name} is a damaged image ({_reason(error)}).") from error
 

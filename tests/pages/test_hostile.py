@@ -134,6 +134,7 @@ def test_a_picture_larger_than_the_memory_is_named_and_the_next_one_comes(tmp_pa
     items = made.read_all(tmp_path, limits=Limits(memory=100 << 20), workers=1)
     if sys.platform.startswith("linux"):
         assert made.shape(items) == ["a.png!0", "a.png.", "b.png:0", "b.png."]
+        assert items[0].reason == "It needs more than the 100 MiB of memory that a file may take."  # type: ignore
     assert made.shape(items)[-2:] == ["b.png:0", "b.png."]
 
 

@@ -149,6 +149,19 @@ def test_a_worker_has_no_torch_no_descriptor_of_ours_and_a_group_of_its_own(fold
         stream.close()
 
 
+@pytest.mark.parametrize("missing", ["", "resource"])
+def test_the_room_imports_no_model_and_does_without_what_other_systems_lack(missing: str) -> None:
+    code = (
+        f"import sys; sys.modules.update({{name: None for name in {missing.split()!r}}})\n"
+        "import varsdoc.pages.worker, varsdoc.pages.pdf, varsdoc.pages.office\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'varsdoc.model', 'multiprocessing'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        "from varsdoc.pages import lifeline; lifeline.bound_memory(1 << 40); lifeline.no_core_dumps()"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=30)
+
+
 CONSUMER = """
 import sys, time
 from varsdoc.pages import find, read

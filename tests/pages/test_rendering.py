@@ -78,6 +78,13 @@ def test_text_is_bounded_and_left_out_where_not_wanted(tmp_path: Path) -> None:
     assert one(path, made.pdf(["%"])).text is None
 
 
+def test_a_word_hyphenated_at_the_end_of_a_line_is_one_word(tmp_path: Path) -> None:
+    drawn = "%\nBT /F1 12 Tf 60 700 Td (the efficient fron-) Tj 0 -14 Td (tier of 2019-) Tj 0 -14 Td (2020) Tj ET"
+    path = tmp_path / "a.pdf"
+    assert one(path, made.pdf([drawn])).text == "the efficient frontier of 2019-\n2020"
+    assert one(path, made.pdf([drawn]), limits=Limits(max_text=30)).text == "the efficient frontier of 201"
+
+
 def test_text_is_whole_words_of_plain_letters() -> None:
     assert (
         normalise("of\ufb01ce  \t hours\r\n\r\n\r\nco\u00adoperate fron\ufffe\r\ntier", 100)

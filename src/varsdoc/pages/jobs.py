@@ -20,6 +20,7 @@ class Task:
     next: int
     stop: int | None
     convert: bool = False
+    opened: bool = False  # by this worker: until then it may still be reading the file
 
 
 @dataclass
@@ -65,6 +66,7 @@ class Job:
         return Task(self, start, self.unasked)
 
     def opened(self, task: Task, count: int) -> None:
+        task.opened = True
         if self.count is not None:
             if self.count != count:
                 self.give_up("It changed while it was being read; add it again.")

@@ -28,6 +28,7 @@ from varsdoc.pages.stream import DocumentEnd, Failure, Page
 
 _START_SECONDS = 60.0
 _START_ATTEMPTS = 3
+_SLOWEST_DISK = 10e6  # bytes a second: a large file on a network drive is not hostile
 _MOST_SMALL_ITEMS = 1000
 
 
@@ -157,8 +158,11 @@ class Pool:
     def _patience(self, slot: _Slot) -> float:
         if not slot.ready:
             return _START_SECONDS
-        limits = self.settings.limits
-        return limits.office_seconds if slot.task and slot.task.convert else limits.seconds
+        limits, task = self.settings.limits, slot.task
+        if task is None or task.opened:
+            return limits.seconds
+        reading = task.job.document.size / _SLOWEST_DISK
+        return reading + (limits.office_seconds if task.convert else limits.seconds)
 
     def _hear(self, worker: WorkerProcess, header: dict[str, Any] | None, body: bytes) -> None:
         slot = next((slot for slot in self.slots if slot.worker is worker), None)
@@ -178,7 +182,9 @@ class Pool:
         if event == "ready":
             slot.ready, self.failed_starts = True, 0
         elif event == "broken":
-            raise RenderingError(f"Pages cannot be rendered: {header['reason']}; install varsdoc's dependencies again.")
+            raise RenderingError(
+                f"Pages cannot be rendered: {_one_line(header['reason'])}; install varsdoc's dependencies again."
+            )
         elif task is None:
             raise ValueError(event)
         elif event == "opened":
@@ -194,7 +200,7 @@ class Pool:
             if not task.convert and task.next != task.stop:
                 task.job.give_up("Not all of its pages came.")
         elif header.get("page") is None and event == "failed":
-            task.job.give_up(str(header["reason"]))
+            task.job.give_up(_one_line(header["reason"]))
         else:
             self._page(task, event, header, body)
 
@@ -203,7 +209,7 @@ class Pool:
         if header["page"] != number or task.stop is None or number >= task.stop:
             raise ValueError(header["page"])
         if event == "failed":
-            task.job.bad_page(number, str(header["reason"]))
+            task.job.bad_page(number, _one_line(header["reason"]))
         elif event == "page":
             text = header["text"]
             picture = Picture(body, int(header["width"]), int(header["height"]), None if text is None else str(text))
@@ -215,8 +221,9 @@ class Pool:
     def _judge_time(self) -> None:
         now = time.monotonic()
         for slot in [slot for slot in self.slots if slot.task and now - slot.since > self._patience(slot)]:
-            what = "LibreOffice took" if slot.task and slot.task.convert else "It took"
-            self._lost(slot, f"{what} more than the limit of {self._patience(slot):g} seconds.")
+            convert, limits = slot.task is not None and slot.task.convert, self.settings.limits
+            what, limit = ("LibreOffice", limits.office_seconds) if convert else ("It", limits.seconds)
+            self._lost(slot, f"{what} took more than the limit of {limit:g} seconds.")
 
     def _lost(self, slot: _Slot, reason: str) -> None:
         """End the worker; its task's document bears the loss, unless the worker never got as far as to begin."""
@@ -281,3 +288,9 @@ class Pool:
     def _clean(job: Job | Failure) -> None:
         if isinstance(job, Job) and job.scratch is not None:
             shutil.rmtree(job.scratch, ignore_errors=True)
+
+
+def _one_line(reason: object) -> str:
+    """Libraries put line breaks, and a taken-over worker whatever it likes, into what is shown to a person."""
+    line = " ".join(str(reason)[:1000].split())
+    return "".join(character if character.isprintable() else "?" for character in line)

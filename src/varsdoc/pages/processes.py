@@ -57,6 +57,8 @@ class WorkerProcess:
                 self.inbox.put((self, *received))
         except (wire.BadFrameError, OSError, ValueError):
             pass
+        with contextlib.suppress(OSError):
+            self.process.stdout.close()
         self.inbox.put((self, None, b""))
 
     def end(self) -> None:

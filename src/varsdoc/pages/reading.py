@@ -18,8 +18,8 @@ AHEAD = 64 * MIB  # of JPEGs: some 200 pages
 
 
 def default_workers() -> int:
-    """Two at least, so that one slow document does not hold up the next; few, because the encoder needs the cores."""
-    return max(2, min(4, (os.cpu_count() or 2) // 2))
+    """Two at least, so that a slow document does not hold up the next; at most half the cores: encoders need them."""
+    return max(2, min(8, (os.cpu_count() or 2) // 2))
 
 
 def read(

@@ -47,7 +47,7 @@ class _Worker:
     def __init__(self, settings: Settings, send: Send, line: lifeline.Lifeline):
         self.settings, self.send, self.line = settings, send, line
         self.opened: Opened | None = None
-        self.path = ""
+        self.which: tuple[str, str | None] = ("", None)  # path and hash of what is open
         self.idle = lifeline.mapped()
         self.spent = False  # ask for a successor: what one document did to the memory is not the next one's fault
 
@@ -73,9 +73,9 @@ class _Worker:
 
     def _render(self, task: dict[str, Any]) -> None:
         """Pages `start` to `stop` (None: the first `most`, and say how many there are)."""
-        if self.opened is None or self.path != task["path"]:
+        if self.opened is None or self.which != (task["path"], task["hash"]):
             self._close()
-            self.opened, self.path = self._open(task["path"], task["hash"]), task["path"]
+            self.opened, self.which = self._open(task["path"], task["hash"]), (task["path"], task["hash"])
         count, start, stop = self.opened.count, task["start"], task["stop"]
         self.send(event="opened", count=count)
         if count > self.settings.limits.max_pages:
@@ -96,6 +96,8 @@ class _Worker:
         except MemoryError:
             self.spent = True
             self.send(event="failed", page=number, reason=self._too_much_memory())
+        except Exception as error:
+            self.send(event="failed", page=number, reason=f"It cannot be read ({type(error).__name__}: {error}).")
         else:
             self.send(made.jpeg, event="page", page=number, width=made.width, height=made.height, text=made.text)
 
@@ -154,7 +156,7 @@ class _Worker:
     def _close(self) -> None:
         if self.opened is not None:
             self.opened.close()
-        self.opened, self.path = None, ""
+        self.opened = None
 
 
 def _private_stdout() -> Send:
