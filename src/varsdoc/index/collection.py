@@ -46,8 +46,8 @@ class Index:
     A search sees the latest commit; a document is there whole, or in its previous version, or not at all.
     """
 
-    def __init__(self, store: Store, encoder: Encoder, memory: int = MEMORY) -> None:
-        self._store, self._encoder, self._memory = store, encoder, memory
+    def __init__(self, store: Store, encoder: Encoder, memory: int = MEMORY, lists: bool = True) -> None:
+        self._store, self._encoder, self._memory, self._lists = store, encoder, memory, lists
         self._snapshot: Snapshot | None = None
         self._filter: tuple[Any, Any] | None = None
         self._guard = threading.RLock()
@@ -64,6 +64,7 @@ class Index:
         codec_options: Mapping[str, Any] | None = None,
         images: bool | None = None,
         memory: int = MEMORY,
+        lists: bool = True,
     ) -> Index:
         """Open a collection, or say where a new one will be; the first document that is added makes it.
 
@@ -73,11 +74,12 @@ class Index:
         codec          of a new collection: "float16", "int8" or "binary"; codec_options: share, pool
         images         of a new collection: store page pictures (default), or render them from the sources when needed
         memory         bytes of codes to keep in memory; beyond it they are read when a search needs them
+        lists          build inverted lists over a large collection's summaries; not worth it for one search
         """
         if memory < 0:
             raise ConfigError(f"memory must be 0 or more bytes, not {memory}.")
         encoder = Encoder(model, device=device, dtype=dtype, codec=codec, codec_options=codec_options, images=images)
-        index = cls(Store(path), encoder, memory)
+        index = cls(Store(path), encoder, memory, lists)
         if index._store.exists():
             found = index._store.state().fingerprint
             encoder.require_same_codec(found)
@@ -224,14 +226,14 @@ class Index:
         with self._guard:
             try:
                 if self._snapshot is None:
-                    self._snapshot = Snapshot(self._store, self._memory)
+                    self._snapshot = Snapshot(self._store, self._memory, self._lists)
                 else:
                     self._snapshot.refresh()
                 return work(self._snapshot)
             except Exception as error:
                 if not is_store_error(error):
                     raise
-            self._snapshot = Snapshot(self._store, self._memory)
+            self._snapshot = Snapshot(self._store, self._memory, self._lists)
             return work(self._snapshot)
 
     def _mask(self, snapshot: Snapshot, where: str) -> np.ndarray:

@@ -109,7 +109,7 @@ def search(
         raise typer.BadParameter("give either a question or --like IMAGE.")
     if hybrid and query is None:
         raise typer.BadParameter("--hybrid needs a question in words.")
-    opened = Index.open(at, model, device=device, dtype=dtype, memory=_ONE_SEARCH_BYTES)
+    opened = Index.open(at, model, device=device, dtype=dtype, memory=_ONE_SEARCH_BYTES, lists=False)
     hits = opened.search(query, k, where, like=like, hybrid=hybrid, candidates=candidates, exhaustive=exhaustive)
     written = _write_heatmaps(hits, Path(heatmaps)) if heatmaps else [None] * len(hits)
     if as_json:

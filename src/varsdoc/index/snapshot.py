@@ -11,6 +11,7 @@ Its choices:
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +46,9 @@ class PageRow:
 class Snapshot:
     """A reader's view. `refresh` moves it to the latest commit; everything else looks at one moment."""
 
-    def __init__(self, store: Store, memory: int) -> None:
+    def __init__(self, store: Store, memory: int, lists: bool = True) -> None:
         store.require()
+        self._lists = lists
         self.memory = memory
         self._store = store
         self._collection = store.open(COLLECTION)
@@ -60,7 +62,8 @@ class Snapshot:
         self.documents: dict[str, StoredDocument] = {}  # by version
         self.pages: list[PageRow] = []
         self.alive = np.zeros(0, bool)
-        self.first_stage = FirstStage(self.state.fingerprint.dim)
+        never = {} if self._lists else {"clustered_from": sys.maxsize}
+        self.first_stage = FirstStage(self.state.fingerprint.dim, **never)
         self.packed: PackedPages | None = PackedPages()
         self._row_ids = np.zeros(0, np.int64)  # Lance's, valid in the version of `_pages`
         self._rows: dict[tuple[str, int], int] = {}
@@ -145,18 +148,18 @@ class Snapshot:
         if not resident:
             self.packed = None
         columns = [*_LIGHT, "summary", *(["codes"] if resident else [])]
+        dim = self.state.fingerprint.dim
+        summaries: list[np.ndarray] = []  # added together: each adding may build inverted lists anew
         for start in range(0, len(new), _BATCH_ROWS):
-            keys = new[start : start + _BATCH_ROWS]
-            rows = self._fetch([row_ids[key] for key in keys], columns)
-            dim = self.state.fingerprint.dim
-            numbers = self.first_stage.add([summary_from_bytes(row["summary"], dim) for row in rows])
-            for number, row in zip(numbers.tolist(), rows, strict=True):
-                self._rows[row["version"], row["page"]] = number
-                self._ids[row["id"]] = number
+            for row in self._fetch([row_ids[key] for key in new[start : start + _BATCH_ROWS]], columns):
+                self._rows[row["version"], row["page"]] = self._ids[row["id"]] = len(self.pages)
                 self.pages.append(_page_row(row, self.documents[row["version"]]))
-            if self.packed is not None:
-                self.packed.extend([row["codes"] for row in rows])
-            self.alive = np.concatenate([self.alive, np.ones(len(rows), bool)])
+                summaries.append(summary_from_bytes(row["summary"], dim))
+                if self.packed is not None:
+                    self.packed.append(row["codes"])
+        if new:
+            self.first_stage.add(summaries)
+            self.alive = np.concatenate([self.alive, np.ones(len(new), bool)])
 
     def _fetch(self, row_ids: Sequence[int], columns: list[str]) -> list[dict[str, Any]]:
         """Rows in the order asked for; Lance gives each once, in its own order."""
