@@ -10,7 +10,7 @@ import pytest
 
 from index.papers import pdf, picture, squares, tiff
 from varsdoc import Index, VarsDoc
-from varsdoc.errors import ConfigError, FilterError, InputError
+from varsdoc.errors import CollectionError, ConfigError, FilterError, InputError
 
 WORDS = ["valve pressure manual", "travel expense claim", "annual revenue growth", "cell temperature survival"]
 
@@ -183,3 +183,19 @@ def test_equal_scores_are_ordered_by_document_and_page(tmp_path: Path, model: Va
         ("b.tiff", 1),
         ("b.tiff", 2),
     ]
+
+
+def test_a_damaged_collection_is_a_sentence(tmp_path: Path, model: VarsDoc) -> None:
+    index = Index.open(tmp_path / "index", model)
+    index.add(tiff(tmp_path / "a.tiff", [1, 2]))
+    for path in (tmp_path / "index" / "pages_1.lance" / "data").iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CollectionError, match="cannot be read") as caught:
+        Index.open(tmp_path / "index", model).search("valve")
+    assert ".rs:" not in str(caught.value)
+
+
+def test_a_store_out_of_reach_is_not_an_empty_one() -> None:
+    """It would be made anew, over what is there."""
+    with pytest.raises(CollectionError, match="cannot be reached"):
+        Index.open("nonsense://bucket/name")

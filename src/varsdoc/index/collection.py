@@ -16,7 +16,7 @@ from varsdoc.index.adding import Added, Run, gone_documents, progress_bar
 from varsdoc.index.encoder import Encoder, query_vectors
 from varsdoc.index.fingerprint import Fingerprint
 from varsdoc.index.metadata import Metadata, check, read_file
-from varsdoc.index.store import Generation, Store, is_store_error
+from varsdoc.index.store import Generation, Store, is_lance_error, is_store_error, short
 from varsdoc.index.tables import State, StoredDocument
 
 if TYPE_CHECKING:
@@ -233,8 +233,14 @@ class Index:
             except Exception as error:
                 if not is_store_error(error):
                     raise
-            self._snapshot = Snapshot(self._store, self._memory, self._lists)
-            return work(self._snapshot)
+            try:
+                self._snapshot = None
+                self._snapshot = Snapshot(self._store, self._memory, self._lists)
+                return work(self._snapshot)
+            except Exception as error:
+                if not is_lance_error(error):
+                    raise
+                raise CollectionError(f"{self._store.uri} cannot be read ({short(error)}).") from error
 
     def _mask(self, snapshot: Snapshot, where: str) -> np.ndarray:
         from varsdoc.index.where import Filter

@@ -6,6 +6,7 @@ Everything here speaks of documents and versions; what a code or a summary means
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -53,9 +54,20 @@ class Store:
         if self.folder is not None:
             return any((self.folder / f"{COLLECTION}.lance" / "_versions").glob("*.manifest"))
         try:
-            self.open(COLLECTION)
-        except ValueError:
-            return False
+            return COLLECTION in self._names() and self._opens(COLLECTION)
+        except Exception as error:
+            raise CollectionError(
+                f"{self.uri} cannot be reached ({short(error)}); check the address, the credentials and the network."
+            ) from error
+
+    def _opens(self, name: str) -> bool:
+        """False only where it has no commit; a fault of the network must never look like that."""
+        try:
+            self.open(name)
+        except ValueError as error:
+            if "not found" in str(error):
+                return False
+            raise
         return True
 
     def require(self) -> None:
@@ -129,7 +141,20 @@ class Store:
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Be the one writer."""
+        """Be the one writer. What LanceDB cannot write ends in one sentence."""
+        try:
+            with self._exclusive(wait):
+                yield
+        except Exception as error:
+            if not is_lance_error(error):
+                raise
+            raise CollectionError(
+                f"{self.uri} cannot be written ({short(error)}); what was visible still is. Run the command again when "
+                "that is mended."
+            ) from error
+
+    @contextmanager
+    def _exclusive(self, wait: float) -> Iterator[None]:
         if self.folder is not None:
             self.folder.mkdir(parents=True, exist_ok=True)
             with folder_lock(self.folder, wait):
@@ -260,6 +285,21 @@ def storage_options(uri: str) -> dict[str, str] | None:
     """
     endpoint = os.environ.get("AWS_ENDPOINT") or os.environ.get("AWS_ENDPOINT_URL") or ""
     return {"allow_http": "true"} if uri.startswith("s3") and endpoint.startswith("http://") else None
+
+
+def is_lance_error(error: Exception) -> bool:
+    return isinstance(error, OSError | RuntimeError | ValueError) and "lance error" in str(error)
+
+
+def short(error: Exception) -> str:
+    """LanceDB's reason without the place in its source.
+
+    >>> short(RuntimeError("lance error: LanceError(IO): Generic S3 error: no such bucket, /build/x.rs:250:5"))
+    'Generic S3 error: no such bucket'
+    """
+    first = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reason = re.split(r",? /\S+\.rs:\d+", first)[0]
+    return re.sub(r"^(lance error: )?(LanceError\(\w+\): )?", "", reason).strip(" .")[:300]
 
 
 def is_store_error(error: Exception) -> bool:
