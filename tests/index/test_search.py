@@ -92,6 +92,16 @@ def test_hybrid_brings_up_the_page_with_the_words_and_keeps_the_models_scores(in
     assert all(hit.fused_score is None for hit in index.search("expense claim"))
 
 
+def test_hybrid_finds_words_that_came_after_the_text_index_was_made(tmp_path: Path, model: VarsDoc) -> None:
+    index = Index.open(tmp_path / "index", model)
+    index.add(pdf(tmp_path / "a.pdf", WORDS))
+    index.add(pdf(tmp_path / "b.pdf", [f"page about {word}" for word in ("ducks", "geese", "swans")]))
+    assert [(hit.document, hit.page) for hit in index.search("geese", k=1, hybrid=True)] == [("b.pdf", 2)]
+    pdf(tmp_path / "b.pdf", ["page about herons"])
+    index.add(tmp_path / "b.pdf")
+    assert all(hit.fused_score < 2 / 61 for hit in index.search("geese", hybrid=True))
+
+
 def test_hybrid_takes_a_question_as_words_and_not_as_syntax(index: Index) -> None:
     for question in ('what "is" (this) AND', "a:b* ~2 +x -y", "'; --"):
         assert len(index.search(question, k=3, hybrid=True)) == 3

@@ -20,6 +20,7 @@ import numpy as np
 
 from varsdoc.errors import CollectionError, ConfigError, VarsDocError
 from varsdoc.index.first_stage import CANDIDATES
+from varsdoc.index.pinned import pinned
 from varsdoc.index.searching import score_rows
 from varsdoc.index.snapshot import Snapshot
 from varsdoc.scoring.packed import PackedPages, score_packed
@@ -87,7 +88,7 @@ def _measure(
     _first_stage(result, snapshot, vectors, rows, k, candidates)
     if encoding:
         result.latency_ms["encode_query_p50"] = _ms(encoding, 50)
-    _codec(result, model, index, snapshot, vectors, chosen, k)
+    _codec(result, model, snapshot, vectors, chosen, k)
     _bytes(result, snapshot, chosen, index._store.folder)
     return result
 
@@ -182,15 +183,16 @@ def _first_stage(
 
 
 def _codec(
-    result: Audit, model: Any, index: Index, snapshot: Snapshot, vectors: list[np.ndarray], chosen: np.ndarray, k: int
+    result: Audit, model: Any, snapshot: Snapshot, vectors: list[np.ndarray], chosen: np.ndarray, k: int
 ) -> None:
     """Stored codes against floats, over the same sample of pages and the same questions."""
     from varsdoc.scoring import score_pages
 
     images, kept = [], []
+    source = pinned(snapshot, chosen.tolist())
     for row in chosen.tolist():
         try:
-            images.append(index.page_jpeg(snapshot.pages[row].id))
+            images.append(source.page_jpeg(snapshot.pages[row].id))
             kept.append(row)
         except VarsDocError as error:
             result.codec_note = str(error)

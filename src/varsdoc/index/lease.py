@@ -13,6 +13,7 @@ Its choices:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -20,6 +21,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from varsdoc.errors import BusyError
@@ -52,6 +54,8 @@ class Lease:
         self._stop.set()
         self._thread.join()
         self._swap(_FREE, 0.0)
+        with contextlib.suppress(Exception):  # every renewal was a commit; tidying up is no one's worry
+            self._table.optimize(cleanup_older_than=timedelta(hours=1))
 
     def _renew_for_ever(self) -> None:
         while not self._stop.wait(self._term / 3):

@@ -11,6 +11,7 @@ Its choices:
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import threading
@@ -25,6 +26,7 @@ LOCK_FILE = "varsdoc.lock"
 _POLL_SECONDS = 0.2
 # The locked byte lies far behind the text: on Windows a locked range cannot be read by others.
 _LOCK_OFFSET = 1 << 20
+_TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _held: dict[str, int] = {}
 _held_guard = threading.Lock()
 
@@ -56,9 +58,11 @@ def _try(folder: Path, key: str) -> int | None:
         descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             _lock(descriptor)
-        except OSError:
+        except OSError as error:
             os.close(descriptor)
-            return None
+            if error.errno in _TAKEN:
+                return None
+            raise  # a file system without locks, say: not a second writer
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
         _held[key] = os.getpid()
