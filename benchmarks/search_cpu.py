@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 from search_embeddings import Source, encode, from_file, generated
-from search_peers import PEERS, Points, open_peer
+from search_peers import ON_DEMAND, PEERS, Points, open_peer
 from varsdoc.index.codecs import get_codec
 from varsdoc.index.first_stage import CANDIDATES, FirstStage, summarise
 from varsdoc.scoring import score_pages
@@ -193,7 +193,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--candidates", type=int, default=CANDIDATES)
-    parser.add_argument("--peers", default="all", help=f"all, none, or some of: {', '.join(PEERS)}")
+    parser.add_argument("--peers", default="all", help=f"all, none, or some of: {', '.join(PEERS + ON_DEMAND)}")
     parser.add_argument("--peer-pages", type=int, help="default: --pages")
     parser.add_argument("--peer-queries", type=int, default=10)
     parser.add_argument("--codec-pages", type=int, default=300)
