@@ -1,7 +1,7 @@
 """Search on two cores: latency, recall and bytes of our search beside other engines, and how it grows.
 
     python benchmarks/search_cpu.py [--pages 10000] [--sizes 1000,3000,10000,30000] [--queries 50] [--threads 2]
-        [--peers all] [--peer-pages 10000] [--peer-queries 10] [--candidates 400]
+        [--peers all] [--peer-pages 10000] [--peer-queries 10] [--candidates N]
         [--embeddings FILE.npz | --judged FOLDER [--model MODEL]] [--out benchmarks/results/search_cpu.json]
 
 Pages are K=5 variants of 256 vectors of 128 (generated, see search_data.py), packed as binary codes; peers get the same
@@ -29,9 +29,9 @@ import numpy as np
 import torch
 
 from search_embeddings import Source, encode, from_file, generated
-from search_peers import PEERS, Points, open_peer
+from search_peers import ON_DEMAND, PEERS, Points, open_peer
 from varsdoc.index.codecs import get_codec
-from varsdoc.index.first_stage import CANDIDATES, FirstStage, summarise
+from varsdoc.index.first_stage import FirstStage, default_candidates, summarise
 from varsdoc.scoring import score_pages
 from varsdoc.scoring.packed import PackedPages, score_packed
 
@@ -75,9 +75,10 @@ def build(source: Source, pages: int, floats: np.memmap | None) -> tuple[list[by
     return blobs, summaries
 
 
-def ours(packed: PackedPages, first: FirstStage, queries: list[np.ndarray], candidates: int) -> dict[str, Any]:
+def ours(packed: PackedPages, first: FirstStage, queries: list[np.ndarray], wanted: int | None) -> dict[str, Any]:
     """Exhaustive search over the codes, then the search with a first stage, on the same questions."""
     k = min(10, len(packed))
+    candidates = wanted or default_candidates(len(packed))
 
     def exhaustive(query: np.ndarray) -> list[int]:
         return score_packed([query], packed).total[0].topk(k).indices.tolist()
@@ -91,6 +92,7 @@ def ours(packed: PackedPages, first: FirstStage, queries: list[np.ndarray], cand
     stage, _ = timed(lambda query: first.search(query, candidates), queries)
     return {
         **fast,
+        "candidates": candidates,
         "recall@10": recall(found, exact),
         "recall@10 by candidates": _by_candidates(first, queries, exact),
         "first stage alone": stage,
@@ -192,8 +194,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--variants", type=int, default=5)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--candidates", type=int, default=CANDIDATES)
-    parser.add_argument("--peers", default="all", help=f"all, none, or some of: {', '.join(PEERS)}")
+    parser.add_argument("--candidates", type=int, help="default: the first stage's own, by collection size")
+    parser.add_argument("--peers", default="all", help=f"all, none, or some of: {', '.join(PEERS + ON_DEMAND)}")
     parser.add_argument("--peer-pages", type=int, help="default: --pages")
     parser.add_argument("--peer-queries", type=int, default=10)
     parser.add_argument("--codec-pages", type=int, default=300)
@@ -245,7 +247,6 @@ def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "data": f"{source.name}; K={k}, {m} tokens (first page), {d} numbers; questions: {given.queries}, "
         f"{np.mean([len(q) for q in queries]):.1f} tokens",
         "codec": "binary, query in two int8 planes; first stage 40 int8 vectors a page",
-        "candidates": given.candidates,
         "machine": before,
         "varsdoc by pages": growth,
         f"codecs, {sample} pages": codecs(source, sample, source.queries(given.queries, sample)),

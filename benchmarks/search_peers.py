@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 Search = Callable[[np.ndarray], list[int]]
-PEERS = ("torch float32", "torch float16", "maxsim-cpu", "lancedb flat", "lancedb ivf_pq", "qdrant local")
+PEERS = ("torch float32", "torch float16", "maxsim-cpu", "lancedb flat", "qdrant local")
+ON_DEMAND = ("lancedb ivf_pq",)  # its training takes long on two cores: name it in --peers
 
 
 @dataclass
@@ -80,7 +81,9 @@ def lancedb(points: Points, folder: Path, index: bool) -> tuple[Search, int]:
     limit = 10 * points.variants
 
     def search(query: np.ndarray) -> list[int]:
-        found = table.search(query.astype(np.float16)).distance_type("cosine").limit(limit).select(["point"])
+        found = (
+            table.search(query.astype(np.float16)).distance_type("cosine").limit(limit).select(["point", "_distance"])
+        )
         if index:
             found = found.refine_factor(4)
         return points.pages(found.to_arrow()["point"].to_pylist())

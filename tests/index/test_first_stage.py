@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from varsdoc.errors import InputError
+from varsdoc.index import first_stage
 from varsdoc.index.codecs import get_codec
-from varsdoc.index.first_stage import FirstStage, summarise, summary_bytes, summary_from_bytes
+from varsdoc.index.first_stage import FirstStage, default_candidates, summarise, summary_bytes, summary_from_bytes
 from varsdoc.scoring.packed import PackedPages, score_packed
 
 DIM = 64
@@ -35,6 +36,12 @@ def question(number: int, target: int) -> np.ndarray:
 PAGES = [page(i) for i in range(300)]
 SUMMARIES = [summarise(each) for each in PAGES]
 QUESTIONS = [question(i, 7 * i) for i in range(30)]
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few enough pages per candidate that lists choose among three hundred."""
+    monkeypatch.setattr(first_stage, "WIDEST", 1)
 
 
 def stage(clustered_from: int = 10**6, pages: int = 300) -> FirstStage:
@@ -110,6 +117,11 @@ def test_removed_and_forbidden_rows_never_come_out(clustered_from: int) -> None:
     few[[5, 9]] = True
     assert sorted(made.search(QUESTIONS[0], 10, few).tolist()) == sorted({5, 9} - set(best[:3].tolist()))
     assert made.search(QUESTIONS[0], 10, np.zeros(300, bool)).tolist() == []
+
+
+def test_the_default_number_of_candidates_grows_slower_than_the_collection() -> None:
+    assert len(stage().search(QUESTIONS[0])) == default_candidates(300) == 104
+    assert default_candidates(40_000) == 2 * default_candidates(10_000)
 
 
 def test_threads_change_nothing() -> None:

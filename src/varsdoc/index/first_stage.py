@@ -3,7 +3,7 @@
 - A page's first-stage score is MaxSim of the query with its summary (index.summaries), in int8, exactly.
 - Up to CLUSTERED_FROM pages every summary is scored. Beyond, inverted lists (index.clusters) first choose the pages
   whose summaries are scored; pages added since the lists were built are always among them.
-- The knob is n, how many candidates come out. CANDIDATES is the default that reached recall@10 >= .98 (docs/search.md).
+- The knob is n, how many candidates come out; `default_candidates` is what reached recall@10 >= .98 (docs/search.md).
 - Row numbers are those of adding, and stay when others are removed.
 """
 
@@ -21,13 +21,23 @@ from varsdoc.index.clusters import Clusters, build_clusters
 from varsdoc.index.summaries import SUMMARY_VECTORS, summarise, summary_bytes, summary_from_bytes
 from varsdoc.scoring.threads import alone, for_each
 
-__all__ = ["CANDIDATES", "FirstStage", "summarise", "summary_bytes", "summary_from_bytes"]
+__all__ = ["CANDIDATES", "FirstStage", "default_candidates", "summarise", "summary_bytes", "summary_from_bytes"]
 
-CANDIDATES = 400
+GROWTH, FEWEST = 6, 100  # candidates: this times the square root of the collection, at least so many
+CANDIDATES = 600  # for who wants one number: the default at 10,000 pages
 CLUSTERED_FROM = 8_192  # below, scoring every summary is as fast as choosing among them
-WIDER = 6  # pages whose summaries are scored, in candidates, where lists choose them
-PROBES = 24
+WIDER, WIDEST = 6, 3_000  # where lists choose: so many pages' summaries are scored per candidate, or at least in all
+PROBES = 32
 BLOCK = 200  # pages: 8,000 summary vectors, a megabyte
+
+
+def default_candidates(pages: int) -> int:
+    """How many candidates keep recall@10 >= .98 on the benchmark's pages; growing like the square root.
+
+    >>> default_candidates(200), default_candidates(10_000)
+    (100, 600)
+    """
+    return max(FEWEST, round(GROWTH * pages**0.5))
 
 
 class FirstStage:
@@ -83,7 +93,7 @@ class FirstStage:
         self._alive[rows] = False
 
     def search(
-        self, query: np.ndarray, n: int = CANDIDATES, allowed: np.ndarray | None = None, threads: int | None = None
+        self, query: np.ndarray, n: int | None = None, allowed: np.ndarray | None = None, threads: int | None = None
     ) -> np.ndarray:
         """The n rows of the best summaries, best first; fewer where fewer are allowed: (T, D), (rows,)."""
         query = np.asarray(query, np.float32)
@@ -97,10 +107,12 @@ class FirstStage:
                 )
             mask = mask & np.asarray(allowed, bool)
         rows = np.flatnonzero(mask)
+        n = default_candidates(len(rows)) if n is None else n
         if not len(rows) or n < 1:
             return rows[:0]
-        if self._clusters is not None and len(rows) > WIDER * n:
-            rows = self._choose(query, WIDER * n, mask)
+        wide = max(WIDER * n, WIDEST)
+        if self._clusters is not None and len(rows) > wide:
+            rows = self._choose(query, wide, mask)
         return _best(rows, self._score(query, rows, threads), n)
 
     def _choose(self, query: np.ndarray, n: int, mask: np.ndarray) -> np.ndarray:

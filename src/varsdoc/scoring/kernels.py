@@ -46,7 +46,7 @@ class QueryChunk:
     lengths: list[int]
     flat: Tensor  # (tokens, D) float32
     planes: Tensor | None  # (2 * tokens, D in whole bytes) int8: hi, then lo
-    steps: Tensor  # (queries,) float64: what one unit of the integer products is worth
+    steps: list[float]  # of each query: what one unit of the integer products is worth
 
 
 @dataclass(frozen=True)
@@ -79,20 +79,19 @@ def _groups(lengths: list[int], tokens: int) -> Iterator[tuple[int, int]]:
 
 
 def _chunk(first: int, queries: list[np.ndarray], codec: str, floats: bool) -> QueryChunk:
-    flat = torch.from_numpy(np.concatenate(queries))
+    """In numpy: torch would split even these few numbers among its threads, and wait for them."""
+    flat = np.concatenate(queries)
     lengths = [len(query) for query in queries]
     if floats:
-        return QueryChunk(first, lengths, flat, None, torch.ones(len(queries), dtype=torch.float64))
-    steps = torch.tensor([max(float(np.abs(query).max()), 1e-30) / (127 * PLANE) for query in queries]).double()
-    whole = (flat.double() / steps.repeat_interleave(torch.tensor(lengths))[:, None]).round()
-    hi = (whole / PLANE).round()
-    planes = torch.cat([hi, whole - PLANE * hi]).to(torch.int8)
+        return QueryChunk(first, lengths, torch.from_numpy(flat), None, [1.0] * len(queries))
+    steps = np.array([max(float(np.abs(query).max()), 1e-30) / (127 * PLANE) for query in queries])
+    whole = np.rint(flat / np.repeat(steps, lengths)[:, None])
+    hi = np.rint(whole / PLANE)
+    planes = np.concatenate([hi, whole - PLANE * hi]).astype(np.int8)
     if codec == "binary":
-        planes = torch.nn.functional.pad(planes, (0, -planes.shape[1] % 8))
-        worth = steps / np.sqrt(flat.shape[1])
-    else:
-        worth = steps / FINER
-    return QueryChunk(first, lengths, flat, planes, worth)
+        planes = np.pad(planes, ((0, 0), (0, -planes.shape[1] % 8)))
+    worth = steps / (np.sqrt(flat.shape[1]) if codec == "binary" else FINER)
+    return QueryChunk(first, lengths, torch.from_numpy(flat), torch.from_numpy(planes), worth.tolist())
 
 
 def best_tokens(
@@ -201,7 +200,7 @@ def _sum_by_query(
     """
     wide = np.float64 if best.dtype == np.float32 else np.int64
     start = 0
-    for q, (length, step) in enumerate(zip(chunk.lengths, chunk.steps.tolist(), strict=True), chunk.first):
+    for q, (length, step) in enumerate(zip(chunk.lengths, chunk.steps, strict=True), chunk.first):
         mine = best[start : start + length]
         variants[q, order] = mine.sum(0, dtype=wide) * step
         if fused is not None:
