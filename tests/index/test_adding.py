@@ -76,6 +76,17 @@ def test_files_that_are_gone_are_counted_and_pruned_on_request(index: Index, pap
     assert names(index) == ["b.png", "c.png"]
 
 
+def test_a_folder_that_is_not_there_prunes_nothing(index: Index, papers: Path, tmp_path: Path) -> None:
+    index.add(papers)
+    papers.rename(tmp_path / "unmounted")
+    done = index.add(papers, prune=True)
+    assert (done.gone, done.pruned, len(done.failed)) == ([], [], 1)
+    assert len(index) == 4
+    papers.mkdir()
+    assert index.add(papers / "b.png", prune=True).pruned == ["b.png"]
+    assert names(index) == ["a.tiff"]
+
+
 def test_two_sources_with_one_name_are_told_apart_and_stay_so(index: Index, tmp_path: Path) -> None:
     first = picture(tmp_path / "one" / "page.png", 1)
     second = picture(tmp_path / "two" / "page.png", 2)

@@ -249,14 +249,29 @@ class Run:
 
 
 def gone_documents(paths: list[str], known: dict[str, StoredDocument]) -> list[StoredDocument]:
-    """Documents under the given paths whose file is no longer there."""
+    """Documents under the given paths whose file is no longer there.
+
+    A folder that is not there says nothing about what was in it: it may be a disk that is not mounted.
+    """
     roots = [_root(path) for path in paths]
+    folders = tuple(root.rstrip(os.sep) + os.sep for root in roots if os.path.isdir(root))
+    files = {root for root in roots if os.path.isdir(os.path.dirname(root))}
     return [
         document
         for document in sorted(known.values(), key=lambda d: d.name)
-        if any(document.source == root or document.source.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
-        and not os.path.exists(document.source)
+        if (document.source in files or document.source.startswith(folders)) and _is_gone(document.source)
     ]
+
+
+def _is_gone(source: str) -> bool:
+    """Not there, as opposed to out of reach."""
+    try:
+        os.stat(source)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _root(path: str) -> str:
