@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from varsdoc.errors import CollectionError, ConfigError, VarsDocError
-from varsdoc.index.first_stage import CANDIDATES
+from varsdoc.index.first_stage import default_candidates
 from varsdoc.index.pinned import pinned
 from varsdoc.index.searching import score_rows
 from varsdoc.index.snapshot import Snapshot
@@ -70,11 +70,17 @@ def audit(
     if sample < 1 or k < 1:
         raise ConfigError("sample and k must be 1 or more.")
     texts = _read_queries(queries) if isinstance(queries, str | Path) else queries
-    return index._reading(lambda snapshot: _measure(index, snapshot, texts, sample, k, candidates or CANDIDATES, seed))
+    return index._reading(lambda snapshot: _measure(index, snapshot, texts, sample, k, candidates, seed))
 
 
 def _measure(
-    index: Index, snapshot: Snapshot, texts: Sequence[str] | None, sample: int, k: int, candidates: int, seed: int
+    index: Index,
+    snapshot: Snapshot,
+    texts: Sequence[str] | None,
+    sample: int,
+    k: int,
+    candidates: int | None,
+    seed: int,
 ) -> Audit:
     rows = snapshot.live_rows
     if not len(rows):
@@ -85,7 +91,7 @@ def _measure(
     vectors, made_of = _questions(model, snapshot, texts, chosen, seed, encoding)
     result = Audit(len(rows), len(snapshot.documents), snapshot.state.fingerprint.codec, len(vectors), made_of)
     result.codes_in_memory = snapshot.packed is not None
-    _first_stage(result, snapshot, vectors, rows, k, candidates)
+    _first_stage(result, snapshot, vectors, rows, k, candidates or max(default_candidates(len(rows)), 4 * k))
     if encoding:
         result.latency_ms["encode_query_p50"] = _ms(encoding, 50)
     _codec(result, model, snapshot, vectors, chosen, k)

@@ -146,7 +146,7 @@ def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint)
         width=page.width,
         height=page.height,
         codes=get_codec(found.codec, **found.codec_options).pack(variants),
-        summary=summary_bytes(summarise(variants)),
+        summary=summary_bytes(summarise(variants, codec=found.codec)),
         jpeg=page.jpeg if found.images else None,
         text=page.text or None,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from varsdoc.errors import ConfigError
-from varsdoc.index.first_stage import CANDIDATES
+from varsdoc.index.first_stage import default_candidates
 from varsdoc.index.hit import Hit, PageSource, Query
 from varsdoc.index.hybrid import fuse, text_ranking
 from varsdoc.index.pinned import pinned
@@ -69,10 +69,10 @@ def rank(snapshot: Snapshot, request: Request) -> Ranked:
 
 def candidates(snapshot: Snapshot, request: Request, allowed: np.ndarray) -> np.ndarray:
     """Rows that are worth an exact score: all, where there are few or the caller says so."""
-    wanted = request.candidates or max(CANDIDATES, 4 * request.k)
-    if wanted < 1:
-        raise ConfigError(f"candidates must be 1 or more, not {wanted}.")
+    if request.candidates is not None and request.candidates < 1:
+        raise ConfigError(f"candidates must be 1 or more, not {request.candidates}.")
     rows = np.flatnonzero(allowed)
+    wanted = request.candidates or max(default_candidates(len(rows)), 4 * request.k)
     if request.exhaustive or len(rows) <= wanted:
         return rows
     return np.sort(snapshot.first_stage.search(request.query.vectors, wanted, allowed))
