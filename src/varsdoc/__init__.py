@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from varsdoc.errors import CheckpointError, ConfigError, InputError, VarsDocError
 
 if TYPE_CHECKING:
+    from varsdoc.index import Hit, Index
     from varsdoc.model import PageEmbedding, VarsConfig, VarsDoc
     from varsdoc.scoring import Scores, score_pages
 
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
+    "Index": "varsdoc.index",
+    "Hit": "varsdoc.index",
     "VarsDoc": "varsdoc.model",
     "VarsConfig": "varsdoc.model",
     "PageEmbedding": "varsdoc.model",
@@ -27,6 +30,8 @@ _ROOMS = {
 __all__ = [
     "CheckpointError",
     "ConfigError",
+    "Hit",
+    "Index",
     "InputError",
     "PageEmbedding",
     "Scores",

@@ -12,6 +12,7 @@ import typer
 
 from varsdoc import __version__
 from varsdoc.errors import VarsDocError
+from varsdoc.index.commands import register as register_index
 
 app = typer.Typer(
     help="Find the right page in a pile of visually rich documents by looking at the page images.",
@@ -43,6 +44,9 @@ def _root(
     ] = False,
 ) -> None:
     pass
+
+
+register_index(app)
 
 
 @app.command()

@@ -22,5 +22,21 @@ class InputError(VarsDocError, ValueError):
     """A page or a query that cannot be encoded."""
 
 
+class CollectionError(VarsDocError):
+    """A collection that is not there, is damaged, or cannot do what was asked."""
+
+
+class BusyError(CollectionError):
+    """Another writer has the collection."""
+
+
+class FingerprintError(CollectionError, ValueError):
+    """The collection was made with another encoder than the one at hand."""
+
+
+class FilterError(CollectionError, ValueError):
+    """A `where` that is not SQL, or names a column that is not there."""
+
+
 class RenderingError(VarsDocError, RuntimeError):
     """Pages cannot be rendered at all on this machine, whatever the document."""

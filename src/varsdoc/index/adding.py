@@ -1,0 +1,292 @@
+"""Adding documents: find, read ahead, encode in chunks, stage, show.
+
+The order of commits is what survives kill -9: pages are staged first, and a document is named only when all its pages
+lie in the table. A run that resumes finds staged pages by their version (source, bytes, encoder) and encodes only the
+rest. What a run does not pick up again is dropped at the end of the next one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from varsdoc.index.encoder import Encoder
+from varsdoc.index.metadata import Metadata
+from varsdoc.index.names import Names
+from varsdoc.index.store import Generation
+from varsdoc.index.tables import State, StoredDocument, StoredPage, version_of
+
+if TYPE_CHECKING:
+    from varsdoc.pages import Document, DocumentEnd, Failure, Page
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A file, or one page of it (1-based), that is not in the collection, and why."""
+
+    source: str
+    reason: str
+    page: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"source": self.source, "reason": self.reason}
+        return facts if self.page is None else facts | {"page": self.page}
+
+
+@dataclass
+class Added:
+    """What a run did, in pages; `gone` and `pruned` are documents."""
+
+    added: int = 0
+    unchanged: int = 0
+    replaced: int = 0
+    reused: int = 0  # of the added and replaced: staged by an earlier run that was stopped
+    failed: list[Failed] = field(default_factory=list)
+    documents: int = 0  # that were added or replaced
+    gone: list[str] = field(default_factory=list)  # names: no longer on disk, still in the collection
+    pruned: list[str] = field(default_factory=list)
+
+    @property
+    def nothing_done(self) -> bool:
+        return not (self.added or self.unchanged or self.replaced or self.pruned)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "added": self.added,
+            "unchanged": self.unchanged,
+            "replaced": self.replaced,
+            "failed": [failed.to_json() for failed in self.failed],
+            "documents": self.documents,
+            "reused": self.reused,
+            "gone": self.gone,
+            "pruned": self.pruned,
+        }
+
+
+@dataclass
+class _Open:
+    """A document whose pages are coming in."""
+
+    document: Document
+    name: str
+    version: str
+    pages: dict[int, int] = field(default_factory=dict)  # page number -> bytes of its codes, staged or about to be
+    missing: set[int] = field(default_factory=set)
+    reused: int = 0
+    end: DocumentEnd | None = None
+    waiting: int = 0  # pages that are not encoded yet
+
+
+class Run:
+    """One run of `Index.add`, under the lock."""
+
+    def __init__(
+        self, encoder: Encoder, metadata: Metadata, generation: Generation | None, state: State | None, bar: Any
+    ) -> None:
+        self.encoder, self.metadata, self.bar = encoder, metadata, bar
+        self.generation, self.state = generation, state
+        self.result = Added()
+        self.known = generation.read_documents() if generation else {}
+        self.staged = generation.staged() if generation else {}
+        self._code_bytes: dict[str, dict[int, int]] = {}
+        self.names = Names((d.source, d.name) for d in self.known.values())
+        self._open: dict[str, _Open] = {}  # by version
+        self._chunk: list[tuple[Page, _Open]] = []
+        self._updates: list[StoredDocument] = []
+        self.seen: set[str] = set()
+
+    def select(self, found: Iterator[Document | Failure], begin: Any) -> Iterator[Document]:
+        """The documents that must be read. `begin` makes the collection when the first one comes."""
+        from varsdoc.pages import Failure
+
+        for item in found:
+            if isinstance(item, Failure):
+                self.fail(item.source, item.reason, item.page)
+                continue
+            if item.source in self.seen:
+                continue
+            self.seen.add(item.source)
+            if self.generation is None:
+                self.generation, self.state = begin()
+            assert self.state is not None
+            name = self.names.name(item.source, item.name)
+            version = version_of(item.source, item.content_hash, self.state.fingerprint)
+            old = self.known.get(item.source)
+            if old is not None and old.version == version and not old.missing:
+                self._keep(old, item)
+            else:
+                self._open[version] = _Open(item, name, version)
+                yield item
+
+    def _keep(self, old: StoredDocument, item: Document) -> None:
+        self.result.unchanged += old.pages
+        metadata = self.metadata.over(old.metadata, item.source, item.name, old.name)
+        if metadata != dict(old.metadata):
+            self._updates.append(replace(old, metadata=metadata))
+
+    def fail(self, source: str, reason: str, page: int | None = None) -> None:
+        self.result.failed.append(Failed(source, reason, None if page is None else page + 1))
+
+    def take(self, item: Page | Failure | DocumentEnd) -> None:
+        """One thing from the reader."""
+        from varsdoc.pages import DocumentEnd, Page
+
+        if isinstance(item, Page):
+            self._take_page(item)
+        elif isinstance(item, DocumentEnd):
+            opened = self._find(item.document)
+            opened.end = item
+            if not opened.waiting:
+                self.flush([])
+        else:
+            self.fail(item.source, item.reason, item.page)
+            self._mark_missing(item)
+
+    def _find(self, document: Document) -> _Open:
+        assert self.state is not None
+        return self._open[version_of(document.source, document.content_hash, self.state.fingerprint)]
+
+    def _mark_missing(self, failure: Failure) -> None:
+        if failure.page is not None:
+            for opened in self._open.values():
+                if opened.document.source == failure.source:
+                    opened.missing.add(failure.page)
+
+    def _take_page(self, page: Page) -> None:
+        opened = self._find(page.document)
+        if page.number in self.staged.get(opened.version, ()):
+            opened.pages[page.number] = self._staged_bytes(opened.version).get(page.number, 0)
+            opened.reused += 1
+            self.bar.update(1)
+            return
+        opened.waiting += 1
+        self._chunk.append((page, opened))
+        assert self.state is not None
+        if len(self._chunk) >= self.encoder.chunk_pages(self.state.fingerprint):
+            self.encode()
+
+    def _staged_bytes(self, version: str) -> dict[int, int]:
+        """Sizes of codes that an earlier run staged, read once per document."""
+        if version not in self._code_bytes:
+            assert self.generation is not None
+            rows = self.generation.pages.search().where(f"version = '{version}'").select(["page", "codes"]).to_arrow()
+            pairs = zip(rows["page"].to_pylist(), rows["codes"].to_pylist(), strict=True)
+            self._code_bytes[version] = {page: len(codes) for page, codes in pairs}
+        return self._code_bytes[version]
+
+    def encode(self) -> None:
+        """Encode what has come in, stage it, and show what is complete."""
+        chunk, self._chunk = self._chunk, []
+        if not chunk:
+            return
+        assert self.state is not None
+        encoded = self.encoder.encode([p for p, _ in chunk], [o.version for _, o in chunk], self.state.fingerprint)
+        stored: list[StoredPage] = []
+        for done, (page, opened) in zip(encoded, chunk, strict=True):
+            opened.waiting -= 1
+            if done.stored is None:
+                self.fail(page.document.source, done.reason, page.number)
+                opened.missing.add(page.number)
+            else:
+                opened.pages[page.number] = len(done.stored.codes)
+                stored.append(done.stored)
+        self.flush(stored)
+        self.bar.update(len(chunk))
+
+    def flush(self, stored: list[StoredPage]) -> None:
+        """Two commits at most, whatever the number of documents."""
+        assert self.generation is not None
+        self.generation.stage(stored)
+        ended = [o for o in self._open.values() if o.end is not None and not o.waiting]
+        shown = [o for o in ended if o.pages and o.end is not None and not o.end.unreadable]
+        self.generation.commit([self._document(o) for o in shown])
+        for opened in ended:
+            del self._open[opened.version]
+        replaced = [self._count(o) for o in shown]
+        self.generation.drop_versions([version for version in replaced if version])
+
+    def _document(self, opened: _Open) -> StoredDocument:
+        found, old = opened.document, self.known.get(opened.document.source)
+        return StoredDocument(
+            source=found.source,
+            name=opened.name,
+            version=opened.version,
+            content_hash=found.content_hash,
+            size=found.size,
+            pages=len(opened.pages),
+            code_bytes=sum(opened.pages.values()),
+            missing=tuple(sorted(opened.missing)),
+            metadata=self.metadata.over(old.metadata if old else {}, found.source, found.name, opened.name),
+        )
+
+    def _count(self, opened: _Open) -> str | None:
+        """Put it into the sums; the version that it replaced."""
+        old = self.known.get(opened.document.source)
+        self.known[opened.document.source] = self._document(opened)
+        pages = len(opened.pages)
+        if old is not None and old.version == opened.version:  # a page that was missing was tried again
+            self.result.unchanged += old.pages
+            self.result.added += pages - old.pages
+            self.result.documents += pages > old.pages
+            return None
+        self.result.reused += opened.reused
+        self.result.documents += 1
+        if old is None:
+            self.result.added += pages
+            return None
+        self.result.replaced += pages
+        return old.version
+
+    def finish(self) -> None:
+        """The last chunk, and documents whose metadata alone changed."""
+        self.encode()
+        if self.generation is not None:
+            self.generation.commit(self._updates)
+
+
+def gone_documents(paths: list[str], known: dict[str, StoredDocument]) -> list[StoredDocument]:
+    """Documents under the given paths whose file is no longer there.
+
+    A folder that is not there says nothing about what was in it: it may be a disk that is not mounted.
+    """
+    roots = [_root(path) for path in paths]
+    folders = tuple(root.rstrip(os.sep) + os.sep for root in roots if os.path.isdir(root))
+    files = {root for root in roots if os.path.isdir(os.path.dirname(root))}
+    return [
+        document
+        for document in sorted(known.values(), key=lambda d: d.name)
+        if (document.source in files or document.source.startswith(folders)) and _is_gone(document.source)
+    ]
+
+
+def _is_gone(source: str) -> bool:
+    """Not there, as opposed to out of reach."""
+    try:
+        os.stat(source)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _root(path: str) -> str:
+    """The folder before a pattern's first wildcard, or the path itself, resolved as sources are."""
+    plain = Path(path)
+    parts = plain.parts
+    if not plain.exists():
+        wild = next((i for i, part in enumerate(parts) if any(c in part for c in "*?[")), len(parts))
+        plain = Path(*parts[:wild]) if wild else Path()
+    return str(plain.resolve())
+
+
+def progress_bar(wanted: bool | None) -> Any:
+    """Pages and pages per second on stderr; in a terminal by default."""
+    from tqdm import tqdm
+
+    shown = sys.stderr.isatty() if wanted is None else wanted
+    return tqdm(unit="page", desc="indexing", disable=not shown, file=sys.stderr)

@@ -1,0 +1,113 @@
+"""An answer: a page, how well each reading of it fits, and where on it the evidence is."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from varsdoc.errors import ConfigError
+from varsdoc.index.heatmap import overlay, scaled
+from varsdoc.index.region import Region, evidence, region
+from varsdoc.index.tables import Value
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class PageSource(Protocol):
+    """Where a hit gets the rest of its page from, when asked."""
+
+    def page_codes(self, page_id: str) -> bytes: ...
+    def page_jpeg(self, page_id: str) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Query:
+    """What was asked, encoded."""
+
+    vectors: np.ndarray  # (T, dim)
+    content: np.ndarray  # (T,) which tokens stand for words
+
+
+@dataclass(frozen=True, eq=False)
+class Hit:
+    """One page that was found. Heatmap, region and picture are made when they are first asked for."""
+
+    id: str
+    document: str
+    page: int  # 1-based
+    score: float
+    score_normalised: float
+    variant: int
+    variant_scores: tuple[float, ...]
+    metadata: Mapping[str, Value] = field(default_factory=dict)
+    fused_score: float | None = None  # hybrid search only
+    _grid: tuple[int, int] = field(default=(0, 0), repr=False)
+    _image_start: int = field(default=0, repr=False)
+    _query: Query | None = field(default=None, repr=False)
+    _source: PageSource | None = field(default=None, repr=False)
+
+    @cached_property
+    def _similarity(self) -> np.ndarray:
+        """(K, T, M)"""
+        from varsdoc.index.codecs import similarities
+
+        assert self._query is not None
+        assert self._source is not None
+        return similarities(self._query.vectors, self._source.page_codes(self.id))
+
+    @cached_property
+    def region(self) -> Region | None:
+        """The box of the evidence, [x0, y0, x1, y1] as fractions of the page; None where no image cell matched."""
+        assert self._query is not None
+        weights = evidence(self._similarity[self.variant], self._grid, self._image_start, self._query.content)
+        return region(weights)
+
+    def similarity(self, variant: int | None = None, token: int | None = None) -> np.ndarray:
+        """(rows, cols): how well each cell fits one query token, or the mean over the question's words."""
+        assert self._query is not None
+        chosen = self.variant if variant is None else variant
+        if not 0 <= chosen < len(self.variant_scores):
+            raise ConfigError(f"There is no variant {variant}; this page has 0 to {len(self.variant_scores) - 1}.")
+        if token is not None and not 0 <= token < len(self._query.vectors):
+            raise ConfigError(f"There is no query token {token}; the query has 0 to {len(self._query.vectors) - 1}.")
+        rows, cols = self._grid
+        cells = self._similarity[chosen][:, self._image_start : self._image_start + rows * cols]  # (T, cells)
+        flat = cells[token] if token is not None else cells[self._query.content].mean(0)
+        return flat.reshape(rows, cols)
+
+    def heatmap(self, variant: int | None = None, token: int | None = None) -> Image.Image:
+        """The page with its similarities over it: of the winning variant and all words, unless told otherwise."""
+        return overlay(self.image(), scaled(self.similarity(variant, token)))
+
+    def image(self) -> Image.Image:
+        """The page's picture, as it was encoded."""
+        from PIL import Image
+
+        with Image.open(io.BytesIO(self.jpeg())) as opened:
+            return opened.convert("RGB")
+
+    def jpeg(self) -> bytes:
+        """The picture's own bytes."""
+        assert self._source is not None
+        return self._source.page_jpeg(self.id)
+
+    def to_json(self) -> dict[str, Any]:
+        box = self.region
+        facts: dict[str, Any] = {
+            "id": self.id,
+            "document": self.document,
+            "page": self.page,
+            "score": self.score,
+            "score_normalised": self.score_normalised,
+            "variant": self.variant,
+            "variant_scores": list(self.variant_scores),
+            "region": None if box is None else [round(x, 4) for x in box],
+            "metadata": dict(self.metadata),
+        }
+        return facts if self.fused_score is None else facts | {"fused_score": self.fused_score}

@@ -1,0 +1,56 @@
+"""The pages behind an answer, read from the version of the table that was searched.
+
+A document may be replaced while someone looks at an answer; its codes, heatmap and picture still are those that were
+scored. Only when that version was cleaned away (an hour after a later write) does an answer say that it is too old.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from varsdoc.errors import CollectionError
+from varsdoc.index.snapshot import PageRow, Snapshot
+from varsdoc.index.store import is_store_error
+
+
+class PinnedPages:
+    """Some pages of one version of the table."""
+
+    def __init__(self, table: Any, pages: dict[str, tuple[PageRow, int]]) -> None:
+        self._table, self._pages = table, pages  # by id: the page, and Lance's row id
+        self._codes: dict[str, bytes] = {}
+        self._guard = threading.Lock()
+
+    def page_codes(self, page_id: str) -> bytes:
+        """All pages' codes come with the first one's: they are small, and an object store is far."""
+        with self._guard:
+            if not self._codes:
+                ids = {row_id: known for known, (_, row_id) in self._pages.items()}
+                rows = self._read(sorted(ids), "codes")
+                self._codes = {ids[row["_rowid"]]: row["codes"] for row in rows}
+            return self._codes[page_id]
+
+    def page_jpeg(self, page_id: str) -> bytes:
+        page, row_id = self._pages[page_id]
+        jpeg: bytes | None = self._read([row_id], "jpeg")[0]["jpeg"]
+        if jpeg is not None:
+            return jpeg
+        from varsdoc.index.rendering import render_again
+
+        return render_again(page.document, page.page).jpeg
+
+    def _read(self, row_ids: list[int], column: str) -> list[dict[str, Any]]:
+        try:
+            found = self._table.take_row_ids(row_ids).select([column]).with_row_id().to_arrow().to_pylist()
+        except Exception as error:
+            if not is_store_error(error):
+                raise
+            raise CollectionError("The collection has moved on since this search; search again.") from error
+        return list(found)
+
+
+def pinned(snapshot: Snapshot, rows: list[int]) -> PinnedPages:
+    table, row_ids = snapshot.at(rows)
+    pages = [snapshot.pages[row] for row in rows]
+    return PinnedPages(table, {page.id: (page, row_id) for page, row_id in zip(pages, row_ids, strict=True)})

@@ -1,0 +1,214 @@
+"""What a reader has in memory: the visible pages at one moment, their summaries, and their codes where they fit.
+
+Its choices:
+- A snapshot follows the documents table alone. Staging moves the pages table many times and changes nothing here.
+- A refresh reads only what is new. Rows keep their numbers; gone ones are marked, and everything is read anew when most
+  rows are gone.
+- A document is taken whole or not at all: if its pages are not all there (a writer replaced it between the two reads),
+  the documents are read again.
+- Codes are resident up to a budget; beyond it those of the candidates are taken from Lance. Both give the same scores.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from varsdoc.errors import CollectionError
+from varsdoc.index.first_stage import FirstStage, summary_from_bytes
+from varsdoc.index.store import Store, read_state
+from varsdoc.index.tables import COLLECTION, State, StoredDocument, read_document
+from varsdoc.scoring.packed import PackedPages
+
+_LIGHT = ["version", "page", "id", "rows", "cols", "image_start", "width", "height"]
+_ATTEMPTS = 8
+_BATCH_ROWS = 256
+
+
+@dataclass(frozen=True)
+class PageRow:
+    """One page that can be found."""
+
+    document: StoredDocument
+    page: int  # 0-based
+    id: str
+    grid: tuple[int, int]
+    image_start: int
+    width: int
+    height: int
+
+
+class Snapshot:
+    """A reader's view. `refresh` moves it to the latest commit; everything else looks at one moment."""
+
+    def __init__(self, store: Store, memory: int, lists: bool = True) -> None:
+        store.require()
+        self._lists = lists
+        self.memory = memory
+        self._store = store
+        self._collection = store.open(COLLECTION)
+        self.state: State = read_state(self._collection)
+        self._documents: Any = None
+        self._seen: tuple[int, int] | None = None
+        self._clear()
+        self.refresh()
+
+    def _clear(self) -> None:
+        self.documents: dict[str, StoredDocument] = {}  # by version
+        self.pages: list[PageRow] = []
+        self.alive = np.zeros(0, bool)
+        never = {} if self._lists else {"clustered_from": sys.maxsize}
+        self.first_stage = FirstStage(self.state.fingerprint.dim, **never)
+        self.packed: PackedPages | None = PackedPages()
+        self._row_ids = np.zeros(0, np.int64)  # Lance's, valid in the version of `_pages`
+        self._rows: dict[tuple[str, int], int] = {}
+        self._ids: dict[str, int] = {}
+        self._pages: Any = None
+
+    def refresh(self, force: bool = False) -> None:
+        """Move to the latest commit, if there is one that was not seen."""
+        self._collection.checkout_latest()
+        if self._documents is None or self._collection.version != (self._seen or (0, 0))[0]:
+            state = read_state(self._collection)
+            if self._documents is None or state.generation != self.state.generation:
+                self.state = state
+                self._clear()
+                self._documents = self._store.open(f"documents_{state.generation}")
+            self.state = state
+        self._documents.checkout_latest()
+        seen = (self._collection.version, self._documents.version)
+        if force or seen != self._seen:
+            self._load(seen)
+
+    def _load(self, seen: tuple[int, int]) -> None:
+        for attempt in range(_ATTEMPTS):
+            pages = self._store.open(f"pages_{self.state.generation}")  # its latest version, and it stays there
+            rows = self._documents.to_arrow().to_pylist()
+            wanted = {document.version: document for document in map(read_document, rows)}
+            try:
+                complete = self._take(pages, wanted)
+            except BaseException:  # half-moved: begin from nothing next time
+                self._clear()
+                self._seen = None
+                raise
+            if complete:
+                self._seen = seen
+                return
+            time.sleep(0.02 * 2**attempt)
+            self._documents.checkout_latest()
+            seen = (seen[0], self._documents.version)
+        raise CollectionError(
+            f"{self._store.uri} names a document whose pages are not there; it was damaged from outside. "
+            "Index the documents again into a new folder."
+        )
+
+    def _take(self, pages: Any, wanted: dict[str, StoredDocument]) -> bool:
+        """Move to these documents; False where a page of one is not in the table, and then nothing has changed."""
+        found = pages.search().select(["version", "page"]).with_row_id(True).to_arrow()
+        row_ids: dict[tuple[str, int], int] = {}
+        counts = dict.fromkeys(wanted, 0)
+        columns = (found[name].to_pylist() for name in ("version", "page", "_rowid"))
+        for version, page, row_id in zip(*columns, strict=True):
+            document = wanted.get(version)
+            if document is not None and page not in document.missing and (version, page) not in row_ids:
+                row_ids[version, page] = row_id
+                counts[version] += 1
+        if any(counts[version] != document.pages for version, document in wanted.items()):
+            return False
+        gone = [row for key, row in self._rows.items() if key not in row_ids]
+        if len(gone) * 2 > len(self._rows) or (self.packed is None and self._fits(wanted)):
+            self._clear()
+            gone = []
+        self._drop(gone)
+        self.documents = wanted
+        new = [key for key in row_ids if key not in self._rows]
+        self._pages = pages
+        self._add(new, row_ids)
+        self._row_ids = np.array([row_ids.get((p.document.version, p.page), -1) for p in self.pages], np.int64)
+        self.pages = [_renewed(p, wanted) for p in self.pages]
+        return True
+
+    def _fits(self, documents: dict[str, StoredDocument]) -> bool:
+        return sum(document.code_bytes for document in documents.values()) <= self.memory
+
+    def _drop(self, rows: list[int]) -> None:
+        if rows:
+            self.alive[rows] = False
+            self.first_stage.remove(np.array(rows))
+            self._rows = {key: row for key, row in self._rows.items() if self.alive[row]}
+            self._ids = {page_id: row for page_id, row in self._ids.items() if self.alive[row]}
+
+    def _add(self, new: list[tuple[str, int]], row_ids: dict[tuple[str, int], int]) -> None:
+        resident = self._fits(self.documents)
+        if not resident:
+            self.packed = None
+        columns = [*_LIGHT, "summary", *(["codes"] if resident else [])]
+        dim = self.state.fingerprint.dim
+        summaries: list[np.ndarray] = []  # added together: each adding may build inverted lists anew
+        for start in range(0, len(new), _BATCH_ROWS):
+            for row in self._fetch([row_ids[key] for key in new[start : start + _BATCH_ROWS]], columns):
+                self._rows[row["version"], row["page"]] = self._ids[row["id"]] = len(self.pages)
+                self.pages.append(_page_row(row, self.documents[row["version"]]))
+                summaries.append(summary_from_bytes(row["summary"], dim))
+                if self.packed is not None:
+                    self.packed.append(row["codes"])
+        if new:
+            self.first_stage.add(summaries)
+            self.alive = np.concatenate([self.alive, np.ones(len(new), bool)])
+
+    def _fetch(self, row_ids: Sequence[int], columns: list[str]) -> list[dict[str, Any]]:
+        """Rows in the order asked for; Lance gives each once, in its own order."""
+        if not row_ids:
+            return []
+        table = self._pages.take_row_ids(sorted(set(row_ids))).select(columns).with_row_id().to_arrow()
+        by_id = {row["_rowid"]: row for row in table.to_pylist()}
+        return [by_id[row_id] for row_id in row_ids]
+
+    def read(self, rows: Sequence[int], columns: list[str]) -> list[dict[str, Any]]:
+        """Stored columns of some rows, from the version of the table that this snapshot was taken of."""
+        return self._fetch(self._row_ids[np.asarray(rows, np.int64)].tolist(), columns)
+
+    def codes(self, rows: np.ndarray) -> tuple[PackedPages, np.ndarray]:
+        """Packed pages and the numbers that these rows have among them."""
+        if self.packed is not None:
+            return self.packed, rows
+        return PackedPages.from_blobs([row["codes"] for row in self.read(rows.tolist(), ["codes"])]), np.arange(
+            len(rows)
+        )
+
+    def row(self, version: str, page: int) -> int | None:
+        return self._rows.get((version, page))
+
+    def row_of_id(self, page_id: str) -> int | None:
+        """The visible row of a page id."""
+        return self._ids.get(page_id)
+
+    @property
+    def live_rows(self) -> np.ndarray:
+        return np.flatnonzero(self.alive)
+
+    def at(self, rows: Sequence[int]) -> tuple[Any, list[int]]:
+        """The pages table at this snapshot's version, and Lance's ids of some rows in it."""
+        return self._pages, self._row_ids[np.asarray(rows, np.int64)].tolist()
+
+    def text_table(self) -> Any:
+        """The pages table at this snapshot's version, for full-text search."""
+        return self._pages
+
+
+def _page_row(row: dict[str, Any], document: StoredDocument) -> PageRow:
+    grid = (row["rows"], row["cols"])
+    return PageRow(document, row["page"], row["id"], grid, row["image_start"], row["width"], row["height"])
+
+
+def _renewed(page: PageRow, documents: dict[str, StoredDocument]) -> PageRow:
+    """A document's name or metadata may have changed while its pages stayed."""
+    now = documents.get(page.document.version)
+    if now is None or now is page.document or now == page.document:
+        return page
+    return PageRow(now, page.page, page.id, page.grid, page.image_start, page.width, page.height)

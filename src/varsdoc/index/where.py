@@ -1,0 +1,97 @@
+"""`where`: SQL on document, page and metadata, as LanceDB (DataFusion) reads it.
+
+Metadata belongs to documents and may change without touching a page, so filters run on a small table in memory that is
+made of the reader's own snapshot: what a filter sees is exactly what a search can find.
+
+Columns: `document` (the display name), `page` (1-based), `pages` (of the document), `source`, and every metadata key,
+as `year` or `metadata.year`. A key with numbers in all documents compares as a number, one with mixed values as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from varsdoc.errors import FilterError
+from varsdoc.index.snapshot import PageRow
+
+
+class Filter:
+    """The columns that a filter can name, of one snapshot."""
+
+    def __init__(self, rows: Sequence[int], pages: Sequence[PageRow]) -> None:
+        import lancedb
+
+        self._columns = columns = _columns(rows, pages)
+        self.names = [name for name in columns.column_names if name not in ("row", "metadata")]
+        self._table = lancedb.connect("memory://").create_table("pages", columns)
+
+    def mask(self, where: str, size: int) -> np.ndarray:
+        """(size,) true where a row passes."""
+        _require_one_expression(where)
+        try:
+            found = self._table.search().where(where).select(["row"]).limit(max(1, self._columns.num_rows)).to_arrow()
+        except Exception as error:  # LanceDB raises ValueError, RuntimeError and OSError for a bad filter
+            raise FilterError(_sentence(where, str(error), self.names)) from error
+        mask = np.zeros(size, bool)
+        mask[found["row"].to_numpy()] = True
+        return mask
+
+
+def _columns(rows: Sequence[int], pages: Sequence[PageRow]) -> Any:
+    import pyarrow as pa
+
+    documents = [page.document for page in pages]
+    keys = sorted({key for document in documents for key in document.metadata})
+    columns: dict[str, Any] = {
+        "row": pa.array(rows, pa.int64()),
+        "document": pa.array([d.name for d in documents], pa.string()),
+        "page": pa.array([p.page + 1 for p in pages], pa.int64()),
+        "pages": pa.array([d.pages for d in documents], pa.int64()),
+        "source": pa.array([d.source for d in documents], pa.string()),
+        "id": pa.array([p.id for p in pages], pa.string()),
+    }
+    values = {key: _typed([d.metadata.get(key) for d in documents]) for key in keys}
+    if values:
+        columns["metadata"] = pa.StructArray.from_arrays(list(values.values()), names=list(values))
+    return pa.table({**columns, **values})
+
+
+def _typed(values: list[Any]) -> Any:
+    """One Arrow type for a key: numbers stay numbers where all are."""
+    import pyarrow as pa
+
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {bool}:
+        return pa.array(values, pa.bool_())
+    if kinds <= {int}:
+        return pa.array(values, pa.int64())
+    if kinds <= {int, float}:
+        return pa.array([None if v is None else float(v) for v in values], pa.float64())
+    return pa.array([None if v is None else _text(v) for v in values], pa.string())
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _require_one_expression(where: str) -> None:
+    if not isinstance(where, str) or not where.strip():
+        raise FilterError("The filter is empty; write SQL like document = 'report.pdf' AND page <= 3.")
+    if ";" in re.sub(r"'(?:[^']|'')*'", "", where):
+        raise FilterError(f"The filter {where!r} has a semicolon; give one SQL condition.")
+
+
+def _sentence(where: str, reason: str, names: list[str]) -> str:
+    unknown = re.search(r"No field named ([^.\s]+)", reason)
+    if unknown:
+        return (
+            f"The filter {where!r} names {unknown[1].strip(chr(34))!r}, and there is no such column; there are "
+            f"{', '.join(names)} (text goes in single quotes)."
+        )
+    parser = re.search(r"sql parser error: ([^\n)]+)", reason)
+    short = parser[1] if parser else re.split(r", /|\n", reason)[0].removeprefix("Invalid input, ")
+    return f"The filter {where!r} is not SQL that can be used here ({short.rstrip('. ')[:200]})."
