@@ -1,0 +1,185 @@
+"""Many pages' packed codes in memory, and exact variant-aware MaxSim on them.
+
+- Codes stay packed: a block of vectors at a time is unpacked, scored and forgotten, within a core's cache.
+- Scores equal those of `scoring.maxsim` on the unpacked vectors up to the query's own quantisation (scoring.kernels).
+- What is stored once is scored once; the maxima go through the map of places.
+- Results depend neither on the blocks nor on the other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from varsdoc.errors import ConfigError, InputError
+from varsdoc.scoring.blob import Blob, code_bytes
+from varsdoc.scoring.kernels import PackedQueries, best_tokens
+from varsdoc.scoring.maxsim import Scores
+
+
+class _Grown:
+    """An array that grows at its end, by doubling."""
+
+    def __init__(self, width: tuple[int, ...], dtype: np.dtype | type) -> None:
+        self._data = np.empty((0, *width), dtype)
+        self.size = 0
+
+    @property
+    def array(self) -> np.ndarray:
+        return self._data[: self.size]
+
+    def reserve(self, extra: int) -> None:
+        need = self.size + extra
+        if need > len(self._data):
+            # The first fill is exact: a collection read whole takes no more than its bytes.
+            grown = np.empty((need if not self.size else max(need, len(self._data) * 3 // 2), *self._data.shape[1:]),
+                             self._data.dtype)  # fmt: skip
+            grown[: self.size] = self.array
+            self._data = grown
+
+    def room(self, extra: int) -> np.ndarray:
+        """`extra` new entries at the end, to be written to."""
+        self.reserve(extra)
+        self.size += extra
+        return self._data[self.size - extra : self.size]
+
+
+@dataclass
+class PackedPages:
+    """Pages of one codec and one K; any mix of lengths. Rows are numbered in the order in which they were added."""
+
+    codec: str = ""
+    variants: int = 0
+    dim: int = 0
+    _codes: _Grown = field(default_factory=lambda: _Grown((0,), np.uint8))
+    _scales: _Grown = field(default_factory=lambda: _Grown((), np.float16))
+    _starts: _Grown = field(default_factory=lambda: _Grown((), np.int64))  # of a page's stored vectors
+    _stored: _Grown = field(default_factory=lambda: _Grown((), np.int32))
+    _tokens: _Grown = field(default_factory=lambda: _Grown((), np.int32))
+    _places: _Grown = field(default_factory=lambda: _Grown((), np.int32))
+    _place_starts: _Grown = field(default_factory=lambda: _Grown((), np.int64))  # -1: stored in order
+
+    @classmethod
+    def from_blobs(cls, blobs: Sequence[bytes]) -> PackedPages:
+        pages = cls()
+        pages.extend(blobs)
+        return pages
+
+    def __len__(self) -> int:
+        return self._tokens.size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of codes, scales and maps."""
+        kept = (self._codes, self._scales, self._starts, self._stored, self._tokens, self._places, self._place_starts)
+        return sum(each.array.nbytes for each in kept)
+
+    def append(self, blob: bytes) -> int:
+        """Add one page; its row number."""
+        self.extend([blob])
+        return len(self) - 1
+
+    def extend(self, blobs: Sequence[bytes]) -> None:
+        read = [Blob.from_bytes(blob) for blob in blobs]
+        if not read:
+            return
+        if not self.codec:
+            self.codec, self.variants, self.dim = read[0].codec, read[0].variants, read[0].dim
+            self._codes = _Grown((code_bytes(self.codec, self.dim),), np.uint8)
+        for i, blob in enumerate(read):
+            if (blob.codec, blob.variants, blob.dim) != (self.codec, self.variants, self.dim):
+                raise InputError(
+                    f"Packed page {i} is {blob.codec} with K={blob.variants}, D={blob.dim}; the others are "
+                    f"{self.codec} with K={self.variants}, D={self.dim}: reindex with one model and codec."
+                )
+        self._reserve(read)
+        for blob in read:
+            self._add(blob)
+
+    def select(self, rows: np.ndarray | Sequence[int]) -> PackedPages:
+        """A copy that holds these rows alone, in this order."""
+        out = PackedPages(self.codec, self.variants, self.dim)
+        out._codes = _Grown(self._codes.array.shape[1:], np.uint8)
+        chosen = [self.blob(int(row)) for row in check_rows(rows, len(self))]
+        out._reserve(chosen)
+        for blob in chosen:
+            out._add(blob)
+        return out
+
+    def blob(self, row: int) -> Blob:
+        """One page taken out again, without its pooling map (which scoring does not need)."""
+        start, m = int(self._starts.array[row]), int(self._tokens.array[row])
+        stop = start + int(self._stored.array[row])
+        at = int(self._place_starts.array[row])
+        places = None if at < 0 else self._places.array[at : at + self.variants * m].reshape(self.variants, m)
+        scales = self._scales.array[start:stop] if self.codec == "int8" else None
+        return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places)
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """(P,) vectors of each variant."""
+        return self._tokens.array
+
+    def _reserve(self, blobs: Sequence[Blob]) -> None:
+        vectors = sum(len(blob.codes) for blob in blobs)
+        self._codes.reserve(vectors)
+        if self.codec == "int8":
+            self._scales.reserve(vectors)
+        self._places.reserve(sum(blob.places.size for blob in blobs if blob.places is not None))
+        for each in (self._starts, self._stored, self._tokens, self._place_starts):
+            each.reserve(len(blobs))
+
+    def _add(self, blob: Blob) -> None:
+        self._starts.room(1)[0] = self._codes.size
+        self._stored.room(1)[0] = len(blob.codes)
+        self._tokens.room(1)[0] = blob.tokens
+        self._codes.room(len(blob.codes))[:] = blob.codes
+        if blob.scales is not None:
+            self._scales.room(len(blob.codes))[:] = blob.scales
+        if blob.places is None:
+            self._place_starts.room(1)[0] = -1
+        else:
+            self._place_starts.room(1)[0] = self._places.size
+            self._places.room(blob.places.size)[:] = blob.places.reshape(-1)
+
+
+def score_packed(
+    queries: Sequence[np.ndarray],
+    pages: PackedPages,
+    rows: np.ndarray | None = None,
+    aggregation: str = "max",
+    threads: int | None = None,
+) -> Scores:
+    """Queries (T, D) against pages[rows] (all pages without rows): exact MaxSim on the packed codes.
+
+    >>> from varsdoc.index.codecs import get_codec
+    >>> page = np.array([[[1, 0], [1, 0]], [[0, 0.5], [0.8, 0]]], np.float32)
+    >>> pages = PackedPages.from_blobs([get_codec("float16").pack(page)])
+    >>> score_packed([np.eye(2, dtype=np.float32)], pages).variants.round(decimals=2)
+    tensor([[[1.0000, 1.3000]]])
+    """
+    if aggregation not in ("max", "mean", "fused"):
+        raise ConfigError(f"There is no aggregation {aggregation!r}; use max, mean or fused.")
+    chosen = np.arange(len(pages)) if rows is None else check_rows(rows, len(pages))
+    lengths = torch.tensor([len(query) for query in queries])
+    if not len(queries) or not len(chosen):
+        empty = torch.zeros(len(queries), len(chosen), max(pages.variants, 1))
+        return Scores(empty.sum(-1), empty, lengths)
+    packed = PackedQueries.of(queries, pages.dim, pages.codec)
+    variants, fused = best_tokens(packed, pages, chosen, aggregation == "fused", threads)
+    total = {"max": lambda: variants.amax(-1), "mean": lambda: variants.mean(-1), "fused": lambda: fused}[aggregation]()
+    assert total is not None
+    return Scores(total, variants, lengths)
+
+
+def check_rows(rows: np.ndarray | Sequence[int], count: int) -> np.ndarray:
+    chosen = np.asarray(rows)
+    if chosen.dtype == bool and chosen.shape == (count,):
+        return np.flatnonzero(chosen)
+    chosen = chosen.astype(np.int64) if chosen.size else np.zeros(0, np.int64)
+    if chosen.ndim != 1 or (chosen.size and (chosen.min() < 0 or chosen.max() >= count)):
+        raise InputError(f"Rows must be numbers from 0 to {count - 1}, or a mask of {count}.")
+    return chosen
