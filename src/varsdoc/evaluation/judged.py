@@ -14,15 +14,31 @@ trusted) or counted in `Problems` and left out; nothing is scored as zero becaus
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from varsdoc.evaluation.cache import content_key
 from varsdoc.evaluation.errors import JudgementError
 
 PDF_SCALE = 2.0  # 144 dpi: an A4 page is 1,190 x 1,684 pixels
+
+
+class Page(Protocol):
+    """A page of any corpus: a file's, or a row of a data set."""
+
+    @property
+    def id(self) -> str: ...
+
+    def key(self) -> str:
+        """By content: the same bytes have the same key under any name."""
+
+    def image(self) -> Any:
+        """A Pillow image, upright RGB."""
+
+    def text_layer(self) -> str | None:
+        """The page's own text, where it has one."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +125,7 @@ class JudgedSet:
     """What is scored: every query here has text and at least one relevant page here."""
 
     name: str
-    pages: list[JudgedPage]
+    pages: Sequence[Page]
     queries: list[Query]
     grades: dict[str, dict[str, int]]  # query -> page -> grade; zeros are kept, they say "seen and not relevant"
     problems: Problems = field(default_factory=Problems)
@@ -172,7 +188,7 @@ def read_folder(folder: str | Path, queries: str | Path | None = None) -> Judged
 
 def check(
     name: str,
-    pages: list[JudgedPage],
+    pages: Sequence[Page],
     queries: list[Query],
     grades: dict[str, dict[str, int]],
     problems: Problems | None = None,

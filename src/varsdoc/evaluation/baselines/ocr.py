@@ -14,7 +14,7 @@ from typing import Any
 
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.evaluation.cache import Cache
-from varsdoc.evaluation.judged import JudgedPage
+from varsdoc.evaluation.judged import Page
 
 ENGINES = ("tesseract", "rapidocr", "text-layer")
 TIMEOUT_S = 300
@@ -46,7 +46,7 @@ class Ocr:
         """Names the engine, its version and settings in the cache."""
         return f"ocr-{self.engine}-{_version(self.engine)}-{self.language}-x{self.scale:g}"
 
-    def read(self, page: JudgedPage) -> str:
+    def read(self, page: Page) -> str:
         if self.engine == "text-layer":
             text = page.text_layer()
             if text is None:
@@ -59,7 +59,7 @@ class Ocr:
 
 
 def read_texts(
-    pages: Sequence[JudgedPage], keys: Sequence[str], ocr: Ocr, cache: Cache, done: Callable[[int], None]
+    pages: Sequence[Page], keys: Sequence[str], ocr: Ocr, cache: Cache, done: Callable[[int], None]
 ) -> list[str]:
     """The text of every page, from the cache where it was read before."""
     texts = []
