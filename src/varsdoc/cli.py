@@ -12,6 +12,7 @@ import typer
 
 from varsdoc import __version__
 from varsdoc.errors import VarsDocError
+from varsdoc.evaluation import commands as evaluation
 
 app = typer.Typer(
     help="Find the right page in a pile of visually rich documents by looking at the page images.",
@@ -80,6 +81,10 @@ def train(
     done = run(config, resume)
     skipped = f", {done.bad_records} bad records skipped" if done.bad_records else ""
     typer.echo(f"{done.model}: {done.steps} steps, mean loss {done.loss:.4f}{skipped}", err=True)
+
+
+app.command("eval")(evaluation.evaluate)
+app.command("bench")(evaluation.bench)
 
 
 @app.command()

@@ -54,7 +54,7 @@ class Usage:
             {"page": page, "queries": sum(wins), "wins": wins, "variants_used": sum(w > 0 for w in wins)}
             for page, wins in table.items()
         ]
-        return sorted(rows, key=lambda row: (-row["variants_used"], -row["queries"], row["page"]))  # type: ignore[operator]
+        return sorted(rows, key=lambda row: (-row["variants_used"], -row["queries"], row["page"]))
 
 
 def variant_usage(own: NDArray[Any], query_tokens: Sequence[int] | NDArray[Any], pages: Sequence[str]) -> Usage:

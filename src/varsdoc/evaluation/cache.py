@@ -3,7 +3,7 @@
 - A key is made of what went in (image bytes, query text) and a space is made of what did the work (the model's
   fingerprint, or the OCR engine and its settings), so a changed page or model never meets an old result.
 - One file per result, written beside its place and renamed: whoever is killed at any moment leaves whole files only.
-- Vectors are float16, and what is scored is always what was stored: the first run and a run from the cache agree exactly.
+- Vectors are float16, and what is scored is always what was stored: a run from the cache equals the first exactly.
 """
 
 from __future__ import annotations

@@ -99,9 +99,7 @@ def evaluate(retriever: Retriever, judged: JudgedSet, cache: Cache, how: How | N
     return result_of(scored, judged, identity, how, keys)
 
 
-def result_of(
-    scored: Scored, judged: JudgedSet, identity: Identity, how: How, page_keys: Sequence[str] = ()
-) -> Result:
+def result_of(scored: Scored, judged: JudgedSet, identity: Identity, how: How, page_keys: Sequence[str] = ()) -> Result:
     """Figures from scores."""
     measured = measure(scored.total(how.aggregation), judged)
     usage = None

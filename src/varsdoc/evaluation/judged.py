@@ -5,7 +5,8 @@ trusted) or counted in `Problems` and left out; nothing is scored as zero becaus
 
 | fault | what happens |
 |---|---|
-| no pages, no judged query, an id twice in corpus or queries, a pair judged twice with different grades, a page file that is not there | refused |
+| no pages, no judged query, an id twice in corpus or queries | refused |
+| a pair judged twice with different grades, a page file that is not there | refused |
 | a pair judged twice with the same grade | counted, used once |
 | a judgement of an unknown page or query | counted, left out |
 | a query with no judgement, or with no relevant page in the corpus, or without text | counted, left out |
@@ -160,9 +161,7 @@ class JudgedSet:
         if not queries:
             raise JudgementError(f"No query of {self.name} is answered by its first {pages} pages; take more pages.")
         grades = {q.id: {p: g for p, g in self.grades[q.id].items() if p in ids} for q in queries}
-        return replace(
-            self, pages=kept, queries=queries, grades=grades, slice_of=(len(self.pages), len(self.queries))
-        )
+        return replace(self, pages=kept, queries=queries, grades=grades, slice_of=(len(self.pages), len(self.queries)))
 
 
 def read_folder(folder: str | Path, queries: str | Path | None = None) -> JudgedSet:
@@ -294,7 +293,9 @@ def _grades(path: Path, pages: set[str], queries: set[str], problems: Problems) 
         before = grades.get(query, {}).get(page, unknown.get((query, page)))
         if before is not None:
             if before != grade:
-                raise JudgementError(f"{path}:{number} judges {query} and {page} as {grade}, an earlier line as {before}.")
+                raise JudgementError(
+                    f"{path}:{number} judges {query} and {page} as {grade}, an earlier line as {before}."
+                )
             problems.count("duplicate_judgements", f"{query} {page}")
         elif query not in queries:
             unknown[query, page] = grade

@@ -108,8 +108,7 @@ def measure(total: NDArray[np.float32], judged: JudgedSet) -> Measured:
         raise InputError(f"Some scores on {judged.name} are not numbers; the model or its precision is broken.")
     ids = [page.id for page in judged.pages]
     rows = [
-        query_metrics(scores, ids, judged.grades[query.id])
-        for scores, query in zip(total, judged.queries, strict=True)
+        query_metrics(scores, ids, judged.grades[query.id]) for scores, query in zip(total, judged.queries, strict=True)
     ]
     return Measured({name: np.array([row[name] for row in rows]) for name in rows[0]})
 
@@ -120,6 +119,4 @@ def by_language(measured: Measured, judged: JudgedSet) -> dict[str, dict[str, fl
     for i, query in enumerate(judged.queries):
         if query.language:
             rows.setdefault(query.language, []).append(i)
-    return {
-        language: measured.mean(own) | {"queries": float(len(own))} for language, own in sorted(rows.items())
-    }
+    return {language: measured.mean(own) | {"queries": float(len(own))} for language, own in sorted(rows.items())}

@@ -23,9 +23,7 @@ def bm25_scores(texts: Sequence[str], queries: Sequence[str], stemming: bool = T
         import bm25s
         import Stemmer
     except ImportError as error:
-        raise InputError(
-            "BM25 needs bm25s and PyStemmer; pip install 'varsdoc[baselines]'."
-        ) from error
+        raise InputError("BM25 needs bm25s and PyStemmer; pip install 'varsdoc[baselines]'.") from error
     stemmer = Stemmer.Stemmer("english") if stemming else None
 
     def words(items: Sequence[str]) -> Any:

@@ -80,7 +80,9 @@ def _tesseract(image: Any, language: str, name: str) -> str:
     env = os.environ | {"OMP_THREAD_LIMIT": "1"}
     command = [_program(), "stdin", "stdout", "-l", language]
     try:
-        run = subprocess.run(command, input=data.getvalue(), capture_output=True, env=env, timeout=TIMEOUT_S, check=False)
+        run = subprocess.run(
+            command, input=data.getvalue(), capture_output=True, env=env, timeout=TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise InputError(f"Tesseract took more than {TIMEOUT_S} s for page {name}; use a smaller scale.") from error
     if run.returncode:

@@ -106,7 +106,9 @@ def files_hash(folder: Path, settings: dict[str, Any]) -> str:
         if path.is_file():
             digest.update(path.name.encode())
             with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest() if hasattr(hashlib, "file_digest") else _slow(file))
+                digest.update(
+                    hashlib.file_digest(file, "sha256").digest() if hasattr(hashlib, "file_digest") else _slow(file)
+                )
     return digest.hexdigest()[:16]
 
 

@@ -47,6 +47,12 @@ class VarsDocRetriever:
     def encode_queries(self, texts: Sequence[str]) -> list[Vectors]:
         return [_numpy(query) for query in self.model.encode_queries(list(texts), progress=False)]
 
+    def layout(self, image: Any) -> tuple[int, int, int]:
+        """Rows and columns of a page's cells, and where they start among its vectors; needs no forward pass."""
+        patches = self.model.processor.page(image)
+        merge = self.model.config.merge_size
+        return patches.rows // merge, patches.cols // merge, self.model.processor.image_start
+
 
 def describe(config: Any) -> str:
     """Which model it is in the paper's terms."""

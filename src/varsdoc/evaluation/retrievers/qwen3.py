@@ -20,6 +20,7 @@ class _Qwen3(Foreign):
     """A Qwen3-VL without its language-model head, under the tensor names of any release."""
 
     head: nn.Linear | None = None
+    inputs: QwenInputs
 
     def load(self) -> None:
         content = read_json(self.folder / "config.json") | {"model_type": "qwen3_vl"}
@@ -32,7 +33,8 @@ class _Qwen3(Foreign):
         if wrong:
             raise CheckpointError(f"{self.folder} does not fit a Qwen3-VL: tensor {wrong[0]}.")
         if head:
-            self.head = nn.Linear(*reversed(head["weight"].shape), bias="bias" in head)
+            width, hidden = head["weight"].shape
+            self.head = nn.Linear(hidden, width, bias="bias" in head)
             self.head.load_state_dict(head)
             self.head.to(self.device, self.dtype)
 
@@ -100,5 +102,3 @@ def _chat(content: str) -> str:
 def _plain(name: str) -> str:
     """model.visual.* and model.language_model.* of the generator's class, visual.* and language_model.* of ours."""
     return name.removeprefix("base_model.model.").removeprefix("model.")
-
-
