@@ -14,8 +14,10 @@ from varsdoc.evaluation.retrievers.foreign import Foreign, unit
 class DualEncoder(Foreign):
     """Two towers. SigLIP was trained with texts padded to full length, so they are padded so here."""
 
+    types = ("clip", "siglip", "siglip2")
+
     def load(self) -> None:
-        self.model = AutoModel.from_pretrained(self.folder, local_files_only=True)
+        self.model = self.pretrained(AutoModel)
         self.images = AutoImageProcessor.from_pretrained(self.folder, backend="pil", local_files_only=True)
         self.tokens = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
         self.length = int(self.model.config.text_config.max_position_embeddings)

@@ -16,7 +16,7 @@ from varsdoc.errors import CheckpointError, ConfigError
 from varsdoc.evaluation.retrievers.opening import shown_name
 from varsdoc.evaluation.retrievers.protocol import Identity, Vectors
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
-from varsdoc.model.sources import first_line, locate
+from varsdoc.model.sources import first_line, locate, read_json
 
 BATCH = 8
 # Files beside the weights that change an embedding.
@@ -32,6 +32,8 @@ _SETTINGS = (
 
 class Foreign:
     """A transformers model in eval mode on a device. Subclasses say how a batch becomes vectors."""
+
+    types: tuple[str, ...] = ()  # what config.json may call the model
 
     def __init__(
         self,
@@ -51,8 +53,11 @@ class Foreign:
             raise ConfigError(f"The retriever {kind} computes in {', '.join(DTYPES)}, not {name}.")
         self.dtype = DTYPES[name]
         self.cap = max_visual_tokens
+        self._check_type(kind)
         try:
             self.load()
+        except CheckpointError:
+            raise
         except (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError) as error:
             raise CheckpointError(f"{source} cannot be loaded as {kind} ({first_line(error)}).") from error
         self.model: Any = self.model.to(self.device, self.dtype).eval()
@@ -60,6 +65,20 @@ class Foreign:
         self.identity = Identity(
             shown_name(source), kind, files_hash(self.folder, settings), 1, self.token_cap(), name, self.device.type
         )
+
+    def _check_type(self, kind: str) -> None:
+        """transformers builds any class from any config, filling in a model of default size with random weights."""
+        found = read_json(self.folder / "config.json").get("model_type")
+        if self.types and found not in self.types:
+            raise CheckpointError(f"{self.folder.name} holds a model of type {found!r}, which is no {kind}.")
+
+    def pretrained(self, maker: Any) -> Any:
+        """Load, and refuse what transformers would only warn about: weights that are missing and left random."""
+        model, told = maker.from_pretrained(self.folder, local_files_only=True, output_loading_info=True)
+        wrong = sorted(str(name) for name in (*told["missing_keys"], *told["mismatched_keys"]))
+        if wrong:
+            raise CheckpointError(f"{self.folder.name} lacks {len(wrong)} tensors of its model, like {wrong[0]}.")
+        return model
 
     def load(self) -> None:
         """Set self.model and whatever prepares its inputs."""

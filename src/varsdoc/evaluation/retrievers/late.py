@@ -1,4 +1,4 @@
-"""The late-interaction models that transformers carries: ColPali, ColQwen2, ColModernVBERT."""
+"""The late-interaction models that transformers carries: ColPali and ColQwen2."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from torch import Tensor
 from transformers import (
     AutoImageProcessor,
     AutoTokenizer,
-    ColModernVBertForRetrieval,
-    ColModernVBertProcessor,
     ColPaliForRetrieval,
     ColPaliProcessor,
     ColQwen2ForRetrieval,
@@ -41,23 +39,15 @@ class _WithProcessor(Foreign):
 class ColPali(_WithProcessor):
     """PaliGemma with a projection; every page is a square of fixed size."""
 
+    types = ("colpali",)
+
     def load(self) -> None:
-        self.model = ColPaliForRetrieval.from_pretrained(self.folder, local_files_only=True)
+        self.model = self.pretrained(ColPaliForRetrieval)
         images = AutoImageProcessor.from_pretrained(self.folder, backend="pil", local_files_only=True)
         self.processor = ColPaliProcessor(images, AutoTokenizer.from_pretrained(self.folder, local_files_only=True))
 
     def token_cap(self) -> int | None:
         return int(self.processor.image_seq_length)
-
-
-class ColModernVBert(_WithProcessor):
-    """ModernVBERT with a projection; pages are cut into tiles."""
-
-    def load(self) -> None:
-        self.model = ColModernVBertForRetrieval.from_pretrained(self.folder, local_files_only=True)
-        images = AutoImageProcessor.from_pretrained(self.folder, backend="pil", local_files_only=True)
-        tokens = AutoTokenizer.from_pretrained(self.folder, local_files_only=True)
-        self.processor = ColModernVBertProcessor(images, tokens)
 
 
 class ColQwen2(Foreign):
@@ -67,8 +57,10 @@ class ColQwen2(Foreign):
     three axes that the model was trained with are computed here and passed.
     """
 
+    types = ("colqwen2",)
+
     def load(self) -> None:
-        self.model = ColQwen2ForRetrieval.from_pretrained(self.folder, local_files_only=True)
+        self.model = self.pretrained(ColQwen2ForRetrieval)
         self.inputs = QwenInputs(self.folder, self.cap, query_end="\n")
 
     def token_cap(self) -> int | None:

@@ -18,7 +18,6 @@ _WHERE = {
     "siglip": ("dual", "DualEncoder"),
     "colpali": ("late", "ColPali"),
     "colqwen2": ("late", "ColQwen2"),
-    "colmodernvbert": ("late", "ColModernVBert"),
     "colqwen3": ("qwen3", "ColQwen3"),
     "eager-embed": ("qwen3", "EagerEmbed"),
 }
@@ -30,7 +29,6 @@ _TYPES = {
     "siglip2": "siglip",
     "colpali": "colpali",
     "colqwen2": "colqwen2",
-    "colmodernvbert": "colmodernvbert",
     "colqwen3": "colqwen3",
     "colqwen2_5": "colqwen2.5",
     "qwen2_5_vl": "colqwen2.5",

@@ -19,6 +19,7 @@ _HEAD = "custom_text_proj."
 class _Qwen3(Foreign):
     """A Qwen3-VL without its language-model head, under the tensor names of any release."""
 
+    types = ("qwen3_vl", "colqwen3")
     head: nn.Linear | None = None
     inputs: QwenInputs
 
@@ -82,8 +83,8 @@ class EagerEmbed(_Qwen3):
         return (self.SIDE // self.inputs.cell) ** 2
 
     def pages(self, images: Sequence[Any]) -> list[Tensor]:
-        side = round(self.SIDE / self.inputs.cell) * self.inputs.cell
-        square = [image.resize((side, side), resample=3) for image in images]
+        # The image processor rounds the side to whole cells.
+        square = [image.resize((self.SIDE, self.SIDE), resample=3) for image in images]
         prompt = _chat("<|vision_start|><|image_pad|><|vision_end|>")
         return self._last(self.inputs.pages(square, [prompt] * len(square)))
 
