@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from evaluation_tools import write_folder, write_lines
+from evaluation_tools import write_folder, write_lines, write_pdf
 
 from varsdoc.evaluation.errors import JudgementError
 from varsdoc.evaluation.judged import read_folder
@@ -112,29 +112,3 @@ def test_a_slice_keeps_whole_queries_only(folder: Path) -> None:
     assert [query.id for query in part.queries] == ["q1", "q2", "q4", "q5", "q6"]  # q0's second page is p5
     assert part.slice_of == (6, 8)
     assert part.grades["q1"] == {"p1": 2}
-
-
-def write_pdf(path: Path, texts: list[str]) -> None:
-    """A plain PDF by hand: one line of Helvetica a page, 200 x 100 points."""
-    kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(len(texts)))
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {len(texts)} >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    for i, text in enumerate(texts):
-        stream = f"BT /F1 12 Tf 10 50 Td ({text}) Tj ET"
-        objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 100] /Contents {5 + 2 * i} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
-        )
-        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
-    out, places = b"%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(out))
-        out += f"{number} 0 obj\n{body}\nendobj\n".encode()
-    start = len(out)
-    out += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode()
-    out += b"".join(f"{place:010d} 00000 n \n".encode() for place in places)
-    out += f"trailer << /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n".encode()
-    path.write_bytes(out)

@@ -31,6 +31,9 @@ def lines(benchmark: str, datasets: Mapping[str, Mapping[str, Any]], model: str)
         task, _, subset = name.partition("/")
         if task in tasks:
             found.setdefault(subset, {})[task] = 100 * result["ndcg@10"]
+    # ESG-H has one language, which MTEB calls "default": it stands in every row.
+    only = found.pop("default", {})
+    found = {subset: values | only for subset, values in found.items()} or ({"default": only} if only else {})
     rows = [_line(model, subset, values, tasks) for subset, values in sorted(found.items())]
     if len(found) > 1:
         rows.append(_line(model, f"mean of {len(found)} languages", _mean(found, tasks), tasks))

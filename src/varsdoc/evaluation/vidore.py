@@ -37,6 +37,8 @@ def restrict(task: Any, languages: Sequence[str] | None) -> Any:
     if not languages:
         return task
     known = list(task.hf_subsets)
+    if known == ["default"]:  # one language only: it is what it is
+        return task
     wanted = [name for name in languages if name in known]
     if not wanted:
         raise ConfigError(f"{task.metadata.name} has the languages {', '.join(known)}, not {', '.join(languages)}.")

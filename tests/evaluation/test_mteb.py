@@ -1,0 +1,167 @@
+"""ViDoRe's way through MTEB, on a tiny task in MTEB's own format on disk: no network, its loader, its metrics, its files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from evaluation_tools import PAGES, QUERIES, WORDS, RandomRetriever, picture
+
+mteb = pytest.importorskip("mteb")
+
+from datasets import Dataset, Features, Image, Value  # noqa: E402
+from mteb.abstasks.retrieval import AbsTaskRetrieval  # noqa: E402
+from mteb.abstasks.task_metadata import TaskMetadata  # noqa: E402
+from mteb.models import SearchProtocol  # noqa: E402
+
+from varsdoc.errors import ConfigError, InputError  # noqa: E402
+from varsdoc.evaluation.cache import Cache  # noqa: E402
+from varsdoc.evaluation.evaluate import How, evaluate  # noqa: E402
+from varsdoc.evaluation.judged import read_folder  # noqa: E402
+from varsdoc.evaluation.main_table import lines  # noqa: E402
+from varsdoc.evaluation.mteb_search import SearchModel  # noqa: E402
+from varsdoc.evaluation.published import BENCHMARKS  # noqa: E402
+from varsdoc.evaluation.vidore import evaluate_task, open_tasks, restrict  # noqa: E402
+
+QUIET = How(shown=False)
+LANGUAGES = {"english": ["eng-Latn"], "french": ["fra-Latn"]}
+
+
+def write_task(root: Path) -> Path:
+    """A data set repository as ViDoRe V3's: configs LANGUAGE-corpus, -queries, -qrels, one parquet file each."""
+    root.mkdir()
+    configs = []
+    for language in LANGUAGES:
+        asked = [(query, text) for query, (text, spoken) in QUERIES.items() if spoken == language]
+        parts = {
+            "corpus": Dataset.from_list(
+                [{"_id": page, "image": picture(words)} for page, words in zip(PAGES, WORDS, strict=True)],
+                features=Features({"_id": Value("string"), "image": Image()}),
+            ),
+            "queries": Dataset.from_list([{"_id": query, "text": text} for query, text in asked]),
+            "qrels": Dataset.from_list(
+                [{"query-id": q, "corpus-id": f"p{int(q[1:]) % 4}", "score": 2} for q, _ in asked]
+                + ([{"query-id": "q0", "corpus-id": "p5", "score": 1}] if language == "english" else [])
+            ),
+        }
+        for part, rows in parts.items():
+            rows.to_parquet(root / f"{language}-{part}.parquet")
+            configs.append(
+                f"- config_name: {language}-{part}\n  data_files:\n  - split: test\n    path: {language}-{part}.parquet\n"
+            )
+    (root / "README.md").write_text("---\nconfigs:\n" + "".join(configs) + "---\n")
+    return root
+
+
+def local_task(path: Path, name: str = "Vidore3HrRetrieval") -> Any:
+    class Local(AbsTaskRetrieval):
+        metadata = TaskMetadata(
+            name=name,
+            description="A tiny task.",
+            dataset={"path": str(path), "revision": "main"},
+            type="DocumentUnderstanding",
+            category="t2i",
+            eval_splits=["test"],
+            eval_langs=LANGUAGES,
+            main_score="ndcg_at_10",
+            modalities=["text", "image"],
+        )
+
+    return Local()
+
+
+@pytest.fixture
+def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "hf"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "hf"))
+    return local_task(write_task(tmp_path / "task"))
+
+
+def test_a_task_gives_our_figures_mtebs_figures_and_mtebs_files(task: Any, tmp_path: Path, folder: Path) -> None:
+    retriever, cache = RandomRetriever(), Cache(tmp_path / "c")
+    results = {r.judged.name: r for r in evaluate_task(task, retriever, cache, QUIET, tmp_path / "out")}
+    assert set(results) == {"Vidore3HrRetrieval/english", "Vidore3HrRetrieval/french"}
+    assert retriever.pages_encoded == 6  # the second language finds the pages in the cache
+
+    written = [json.loads(path.read_text()) for path in (tmp_path / "out").rglob("Vidore3HrRetrieval.json")]
+    assert len(written) == 1
+    theirs = {row["hf_subset"]: row for row in written[0]["scores"]["test"]}
+    for language in LANGUAGES:
+        ours = results[f"Vidore3HrRetrieval/{language}"].mean
+        assert theirs[language]["ndcg_at_10"] == pytest.approx(ours["ndcg@10"], abs=1e-5)
+        assert theirs[language]["ndcg_at_5"] == pytest.approx(ours["ndcg@5"], abs=1e-5)
+        assert theirs[language]["recall_at_10"] == pytest.approx(ours["recall@10"], abs=1e-5)
+        assert theirs[language]["map_at_100"] == pytest.approx(ours["map"], abs=1e-5)
+    path = next((tmp_path / "out").rglob("Vidore3HrRetrieval.json"))
+    assert mteb.results.TaskResult.from_disk(path).task_name == "Vidore3HrRetrieval"
+    meta = json.loads(next((tmp_path / "out").rglob("model_meta.json")).read_text())
+    assert meta["revision"] == retriever.identity.hash
+
+    # The same pages and judgements as a BEIR folder say the same, language by language.
+    beside = evaluate(RandomRetriever(), read_folder(folder), Cache(tmp_path / "c2"), QUIET).to_json()["languages"]
+    for language in LANGUAGES:
+        assert beside[language]["ndcg@10"] == pytest.approx(
+            results[f"Vidore3HrRetrieval/{language}"].mean["ndcg@10"], abs=1e-9
+        )
+    usage = results["Vidore3HrRetrieval/french"].usage
+    assert usage is not None
+    assert sum(usage.usage) == pytest.approx(1)
+
+
+def test_the_search_model_is_mtebs_search_protocol(tmp_path: Path) -> None:
+    model = SearchModel(RandomRetriever(), Cache(tmp_path), QUIET)
+    assert isinstance(model, SearchProtocol)
+    assert not isinstance(model, mteb.models.EncoderProtocol)
+    assert model.mteb_model_meta.name == "local/random"
+
+
+def test_a_subset_of_languages(task: Any, tmp_path: Path) -> None:
+    found = evaluate_task(restrict(task, ["french"]), RandomRetriever(), Cache(tmp_path / "c"), QUIET)
+    assert [result.judged.name for result in found] == ["Vidore3HrRetrieval/french"]
+    with pytest.raises(ConfigError, match="has the languages"):
+        restrict(task, ["klingon"])
+
+
+def test_the_papers_twelve_tasks_are_mtebs() -> None:
+    for benchmark, tasks in BENCHMARKS.items():
+        opened = open_tasks(benchmark)
+        assert [task.metadata.name for task in opened] == list(tasks.values())
+        for task in opened:
+            alone = task.metadata.name == "Vidore2ESGReportsHLRetrieval"
+            assert ("default" in task.hf_subsets) is alone
+            assert ("french" in task.hf_subsets) is not alone
+    french = open_tasks("vidore-v2", ["french"])
+    assert [list(task.hf_subsets) for task in french] == [["french"]] * 3 + [["default"]]
+    with pytest.raises(ConfigError, match="no benchmark"):
+        open_tasks("vidore-v9")
+
+
+def test_data_that_is_not_here_is_said_in_a_sentence(tmp_path: Path) -> None:
+    absent = local_task(tmp_path / "nothing")
+    with pytest.raises(InputError, match="neither in the hub cache nor could it be fetched"):
+        evaluate_task(absent, RandomRetriever(), Cache(tmp_path / "c"), QUIET)
+
+
+def test_published_rows_stand_beside_measured_ones_and_say_their_language() -> None:
+    *three, human = BENCHMARKS["vidore-v2"].values()
+    measured = {f"{task}/french": {"ndcg@10": 0.5} for task in three} | {f"{human}/default": {"ndcg@10": 0.5}}
+    measured |= {f"{task}/english": {"ndcg@10": 0.7} for task in three}
+    rows = lines("vidore-v2", measured, "ours")
+    ours = {row.subset: row for row in rows if not row.published}
+    assert ours["french"].average == pytest.approx(50)
+    assert ours["english"].values == pytest.approx([70, 70, 70, 50])
+    assert ours["mean of 2 languages"].average == pytest.approx((60 * 3 + 50) / 4)
+    published = {row.model: row for row in rows if row.published}
+    assert published["ColQwen2.5, published"].values == [63.1, 52.8, 62.4, 68.2]
+    assert "French" in published["ColQwen2.5, published"].subset
+    assert len(published) == 8
+
+
+def test_published_averages_are_those_of_their_cells() -> None:
+    from varsdoc.evaluation.published import MAIN
+
+    for row in MAIN:
+        for cells, printed in ((row.v2, row.averages[0]), (row.v3, row.averages[1]), (row.v2 + row.v3, row.averages[2])):
+            assert sum(cells) / len(cells) == pytest.approx(printed, abs=0.12), row.model
