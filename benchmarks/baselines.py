@@ -37,7 +37,9 @@ def measure(folder: str, queries: str | None, cache: Cache, choices: tuple[tuple
             "hash": result.identity.hash,
         }
         low, high = found["interval_95"]["ndcg@10"]
-        print(f"{judged.name} {queries or 'all'}: {result.identity.name}: {found['ndcg@10']:.3f} ({low:.3f}-{high:.3f})")
+        print(
+            f"{judged.name} {queries or 'all'}: {result.identity.name}: {found['ndcg@10']:.3f} ({low:.3f}-{high:.3f})"
+        )
     return rows
 
 
@@ -53,8 +55,12 @@ def main() -> None:
     choices = tuple(c for c in CHOICES if f"{c[0]}@{c[1]:g}" not in asked.skip)
     content: dict[str, Any] = {"datasets": {}}
     for folder in asked.folders:
-        sets = {name: measure(folder, name or None, cache, choices) for name in dict.fromkeys([asked.queries or "", ""])}
-        content["datasets"][Path(folder).resolve().name] = {name or "queries.jsonl": rows for name, rows in sets.items()}
+        sets = {
+            name: measure(folder, name or None, cache, choices) for name in dict.fromkeys([asked.queries or "", ""])
+        }
+        content["datasets"][Path(folder).resolve().name] = {
+            name or "queries.jsonl": rows for name, rows in sets.items()
+        }
     words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
     content |= {
         "command": shlex.join(["python", "benchmarks/baselines.py", *words]),

@@ -7,7 +7,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import tiny
 import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import (
@@ -27,6 +26,8 @@ from transformers import (
     SiglipImageProcessorPil,
     SiglipModel,
 )
+
+import tiny
 
 _TEXT = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2}
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+
 from evaluation_tools import RandomRetriever, write_folder
 
 
@@ -42,7 +43,14 @@ def retriever() -> RandomRetriever:
 def intents_file(tmp_path: Path) -> Path:
     path = tmp_path / "intents.jsonl"
     rows = [
-        {"page": page, "region": [0, 0, 1, 1], "intent": a, "formulation": m, "text": f"{page} {a} {m}", "verified": True}
+        {
+            "page": page,
+            "region": [0, 0, 1, 1],
+            "intent": a,
+            "formulation": m,
+            "text": f"{page} {a} {m}",
+            "verified": True,
+        }
         for page in ("p0", "p1", "p2")
         for a in (1, 2)
         for m in (1, 2)

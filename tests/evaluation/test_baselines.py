@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_checkpoints as checkpoints
 import torch
-from evaluation_tools import write_folder, write_lines, write_pdf
 from PIL import Image, ImageDraw, ImageFont
 from transformers import BertConfig, BertModel
 
+import tiny_checkpoints as checkpoints
+from evaluation_tools import write_folder, write_lines, write_pdf
 from varsdoc.errors import CheckpointError, ConfigError, InputError
 from varsdoc.evaluation.baselines.bm25 import bm25_scores
 from varsdoc.evaluation.baselines.minilm import MiniLM, dense_scores, packaged, passages

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
 import torch
-from evaluation_tools import RandomRetriever
 
+import tiny
+from evaluation_tools import RandomRetriever
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.evaluation.cache import Cache
 from varsdoc.evaluation.compare import Other, compare, comparison_json, read_results
@@ -27,7 +27,9 @@ QUIET = How(shown=False)
 def reference_scores(retriever, judged, aggregation: str, variants: int | None = None):
     """The plain MaxSim on vectors rounded to float16, as the cache rounds them."""
     images = [page.image() for page in judged.pages]
-    pages = [torch.from_numpy(p.astype(np.float16).astype(np.float32))[:variants] for p in retriever.encode_pages(images)]
+    pages = [
+        torch.from_numpy(p.astype(np.float16).astype(np.float32))[:variants] for p in retriever.encode_pages(images)
+    ]
     texts = [query.text for query in judged.queries]
     queries = [torch.from_numpy(q.astype(np.float16).astype(np.float32)) for q in retriever.encode_queries(texts)]
     return score_pages(queries, pages, aggregation=aggregation)
@@ -128,7 +130,9 @@ def test_codecs_are_scored_from_their_codes(folder: Path, tmp_path: Path, retrie
     pages = [torch.from_numpy(codec.unpack(codec.pack(page))) for page in retriever.encode_pages(images)]
     queries = [torch.from_numpy(q) for q in retriever.encode_queries([query.text for query in judged.queries])]
     np.testing.assert_allclose(result.scored.total(), score_pages(queries, pages).total.numpy(), atol=5e-3)
-    assert result.scored.mean_bytes == pytest.approx(np.mean([len(codec.pack(p)) for p in retriever.encode_pages(images)]))
+    assert result.scored.mean_bytes == pytest.approx(
+        np.mean([len(codec.pack(p)) for p in retriever.encode_pages(images)])
+    )
 
 
 def test_an_unknown_codec_or_aggregation_is_refused(folder: Path, tmp_path: Path, retriever) -> None:
@@ -154,5 +158,5 @@ def test_two_models_are_compared_on_the_same_queries(folder: Path, tmp_path: Pat
     with pytest.raises(InputError, match="none of the queries"):
         compare(one, Other("none", "0", {"zz": 1.0}))
     (tmp_path / "bad.json").write_text("{}")
-    with pytest.raises(InputError, match="not the results.json"):
+    with pytest.raises(InputError, match=r"not the results\.json"):
         read_results(str(tmp_path / "bad.json"))

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from evaluation_tools import write_folder, write_lines, write_pdf
 
+from evaluation_tools import write_folder, write_lines, write_pdf
 from varsdoc.evaluation.errors import JudgementError
 from varsdoc.evaluation.judged import read_folder
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import pytrec_eval
-from evaluation_tools import write_folder
 
+from evaluation_tools import write_folder
 from varsdoc.errors import InputError
 from varsdoc.evaluation.judged import JudgedSet, Query, read_folder
 from varsdoc.evaluation.metrics import NDCG_AT, RECALL_AT, by_language, measure, query_metrics, ranking

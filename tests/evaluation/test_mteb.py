@@ -1,4 +1,4 @@
-"""ViDoRe's way through MTEB, on a tiny task in MTEB's own format on disk: no network, its loader, its metrics, its files."""
+"""ViDoRe's way through MTEB, on a tiny local task in MTEB's own format: its loader, its metrics, its files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from evaluation_tools import PAGES, QUERIES, WORDS, RandomRetriever, picture
 
 mteb = pytest.importorskip("mteb")
@@ -48,9 +49,8 @@ def write_task(root: Path) -> Path:
         }
         for part, rows in parts.items():
             rows.to_parquet(root / f"{language}-{part}.parquet")
-            configs.append(
-                f"- config_name: {language}-{part}\n  data_files:\n  - split: test\n    path: {language}-{part}.parquet\n"
-            )
+            name = f"{language}-{part}"
+            configs.append(f"- config_name: {name}\n  data_files:\n  - split: test\n    path: {name}.parquet\n")
     (root / "README.md").write_text("---\nconfigs:\n" + "".join(configs) + "---\n")
     return root
 
@@ -163,5 +163,9 @@ def test_published_averages_are_those_of_their_cells() -> None:
     from varsdoc.evaluation.published import MAIN
 
     for row in MAIN:
-        for cells, printed in ((row.v2, row.averages[0]), (row.v3, row.averages[1]), (row.v2 + row.v3, row.averages[2])):
+        for cells, printed in (
+            (row.v2, row.averages[0]),
+            (row.v3, row.averages[1]),
+            (row.v2 + row.v3, row.averages[2]),
+        ):
             assert sum(cells) / len(cells) == pytest.approx(printed, abs=0.12), row.model

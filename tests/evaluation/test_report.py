@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny
-from evaluation_tools import RandomRetriever
 from PIL import Image
 
+import tiny
+from evaluation_tools import RandomRetriever
 from varsdoc.evaluation.cache import Cache
 from varsdoc.evaluation.compare import Other, comparison_json
 from varsdoc.evaluation.evaluate import How, evaluate

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_checkpoints as checkpoints
 import torch
-from evaluation_tools import picture
 from safetensors.torch import load_file, save_file
 from transformers import (
     AutoModel,
@@ -22,6 +20,8 @@ from transformers import (
     SiglipImageProcessorPil,
 )
 
+import tiny_checkpoints as checkpoints
+from evaluation_tools import picture
 from varsdoc.errors import CheckpointError, ConfigError
 from varsdoc.evaluation.retrievers import KINDS, open_retriever
 from varsdoc.evaluation.retrievers.opening import kind_of
@@ -66,11 +66,14 @@ def test_vectors_have_unit_length_and_batching_changes_nothing(kind: str, tmp_pa
 def test_clip_gives_the_stock_similarities(tmp_path: Path) -> None:
     folder = checkpoints.clip(tmp_path / "m")
     retriever = open_retriever(str(folder), device="cpu")
-    ours = np.stack([p[0, 0] for p in retriever.encode_pages(IMAGES)]) @ np.stack(
-        [q[0] for q in retriever.encode_queries(TEXTS)]
-    ).T
+    ours = (
+        np.stack([p[0, 0] for p in retriever.encode_pages(IMAGES)])
+        @ np.stack([q[0] for q in retriever.encode_queries(TEXTS)]).T
+    )
     model = AutoModel.from_pretrained(folder).eval()
-    tokens = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, truncation=True, max_length=24, return_tensors="pt")
+    tokens = AutoTokenizer.from_pretrained(folder)(
+        TEXTS, padding=True, truncation=True, max_length=24, return_tensors="pt"
+    )
     pixels = CLIPImageProcessorPil.from_pretrained(folder)(IMAGES, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
         stock = model(
@@ -82,9 +85,10 @@ def test_clip_gives_the_stock_similarities(tmp_path: Path) -> None:
 def test_siglip_gives_the_stock_similarities(tmp_path: Path) -> None:
     folder = checkpoints.siglip(tmp_path / "m")
     retriever = open_retriever(str(folder), device="cpu")
-    ours = np.stack([p[0, 0] for p in retriever.encode_pages(IMAGES)]) @ np.stack(
-        [q[0] for q in retriever.encode_queries(TEXTS)]
-    ).T
+    ours = (
+        np.stack([p[0, 0] for p in retriever.encode_pages(IMAGES)])
+        @ np.stack([q[0] for q in retriever.encode_queries(TEXTS)]).T
+    )
     model = AutoModel.from_pretrained(folder).eval()
     tokens = AutoTokenizer.from_pretrained(folder)(
         TEXTS, padding="max_length", truncation=True, max_length=24, return_tensors="pt"
@@ -92,16 +96,16 @@ def test_siglip_gives_the_stock_similarities(tmp_path: Path) -> None:
     pixels = SiglipImageProcessorPil.from_pretrained(folder)(IMAGES, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
         stock = model(input_ids=tokens["input_ids"], pixel_values=pixels).logits_per_image
-    np.testing.assert_allclose(ours, (stock.numpy() - model.logit_bias.item()) / model.logit_scale.exp().item(), atol=1e-5)
+    np.testing.assert_allclose(
+        ours, (stock.numpy() - model.logit_bias.item()) / model.logit_scale.exp().item(), atol=1e-5
+    )
 
 
 def test_colpali_gives_the_stock_embeddings(tmp_path: Path) -> None:
     folder = checkpoints.colpali(tmp_path / "m")
     retriever = open_retriever(str(folder), device="cpu")
     model = ColPaliForRetrieval.from_pretrained(folder).eval()
-    processor = ColPaliProcessor(
-        SiglipImageProcessorPil.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
-    )
+    processor = ColPaliProcessor(SiglipImageProcessorPil.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))
     for image, page in zip(IMAGES, retriever.encode_pages(IMAGES), strict=True):
         inputs = processor.process_images(images=[image], return_tensors="pt")
         inputs.pop("labels", None)
@@ -127,7 +131,9 @@ def test_colqwen2_has_the_processors_inputs_and_three_axes_of_positions(tmp_path
     asked = processor.process_queries(text=[TEXTS[0]], return_tensors="pt")
     assert torch.equal(retriever.inputs.queries([TEXTS[0]])["input_ids"], asked["input_ids"])
     with torch.no_grad():
-        flat = model(**{k: stock[k] for k in ("input_ids", "attention_mask", "pixel_values", "image_grid_thw")}).embeddings
+        flat = model(
+            **{k: stock[k] for k in ("input_ids", "attention_mask", "pixel_values", "image_grid_thw")}
+        ).embeddings
         positions, _ = model.vlm.get_rope_index(
             stock["input_ids"],
             mm_token_type_ids=ours["mm_token_type_ids"],

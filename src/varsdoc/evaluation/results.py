@@ -54,8 +54,20 @@ class SetReport:
 
 def command_line() -> str:
     """What was typed, with the program's name and the last parts of paths: no figure names a machine's folders."""
-    words = [Path(word).name if os.sep in word and Path(word).exists() else word for word in sys.argv[1:]]
-    return shlex.join(["varsdoc", *words])
+    return shlex.join(["varsdoc", *(_without_folders(word) for word in sys.argv[1:])])
+
+
+def _without_folders(word: str) -> str:
+    """A hub id (owner/name) stays as it is.
+
+    >>> _without_folders("/data/docvqa-dev"), _without_folders("vidore/colpali"), _without_folders("--cache=/tmp/c")
+    ('docvqa-dev', 'vidore/colpali', '--cache=c')
+    """
+    option, equals, value = word.partition("=")
+    if word.startswith("--") and equals:
+        return f"{option}={_without_folders(value)}"
+    local = word.startswith(("/", "~", ".")) or (os.sep in word and Path(word).exists())
+    return Path(word).name or word if local else word
 
 
 def machine() -> dict[str, Any]:

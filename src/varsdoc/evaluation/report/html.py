@@ -64,11 +64,11 @@ def origin(name: str, found: Mapping[str, Any], content: Mapping[str, Any]) -> s
     part = ""
     if found.get("slice_of"):
         part = f" (a slice: the whole set has {found['slice_of'][0]} pages and {found['slice_of'][1]} queries)"
+    size = "" if "," in name else f": {found['queries']} queries, {found['pages']} pages"
+    system = f"Model {model['name']} {model['hash']} ({model['note']})" if model else "Text baselines, no model"
     return (
-        f"Data {name}{chosen}: {found['queries']} queries, {found['pages']} pages{part}. "
-        f"Model {model.get('name', 'none')} {model.get('hash', '')} ({model.get('note', '')}), "
-        f"token cap {model.get('token_cap')}, {model.get('dtype')}, codec {found['codec']}, "
-        f"aggregation {found['aggregation']}. Command: {content['command']}"
+        f"Data {name}{chosen}{size}{part}. {system}, token cap {model.get('token_cap')}, {model.get('dtype')}, "
+        f"codec {found['codec']}, aggregation {found['aggregation']}. Command: {content['command']}"
     )
 
 
@@ -89,9 +89,8 @@ def _overview(content: Mapping[str, Any]) -> str:
     for name, found in content["datasets"].items():
         rows.append(_row(name, found))
         rows += [_row(f"— {system}", own) for system, own in found.get("baselines", {}).items()]
-    name, found = next(iter(content["datasets"].items()))
-    alone = len(content["datasets"]) == 1
-    return table(head, rows, origin(name, found, content) if alone else f"Command: {content['command']}")
+    first = next(iter(content["datasets"].values()))
+    return table(head, rows, origin(", ".join(content["datasets"]), first, content))
 
 
 def _row(name: str, found: Mapping[str, Any]) -> list[str]:
