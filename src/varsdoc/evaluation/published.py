@@ -1,8 +1,8 @@
 """The paper's published figures, to stand beside measured ones. They are printed as published, never as ours.
 
 Which language subset a row was computed on decides it by several points, and the paper does not say. Its V2 baseline
-rows equal the French subsets of the public results (28 of 28 cells; ESG-H, human-labelled, exists in English alone); its
-V3 averages equal the public means over all six languages where those are known (ColQwen2.5 52.5, ColNomic 56.4,
+rows equal the French subsets of the public results (28 of 28 cells; ESG-H, human-labelled, exists in English alone);
+its V3 averages equal the public means over all six languages where those are known (ColQwen2.5 52.5, ColNomic 56.4,
 SauerkrautLM-ColQwen3 54.3).
 """
 

@@ -116,4 +116,7 @@ def _checked(variants: np.ndarray) -> np.ndarray:
     variants = np.ascontiguousarray(variants, np.float32)
     if not np.isfinite(variants).all():
         raise InputError("A page to pack has numbers that are not finite; encode it again, in float32.")
+    longest = float(np.sqrt((variants * variants).sum(-1).max()))
+    if longest > 1.01:  # the integer kernels count on it
+        raise InputError(f"A page to pack has a vector of length {longest:.3g}; give vectors of unit length.")
     return variants

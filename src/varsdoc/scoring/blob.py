@@ -25,6 +25,7 @@ VERSION = 1
 HEADER = struct.Struct("<4sBBBBHHIII")
 CODECS = ("float16", "int8", "binary")
 SHARED, POOLED = 1, 2
+LARGEST_SCALE = int(np.float16(1.02 / 127).view(np.uint16))
 _REFERENCES: dict[int, np.dtype] = {2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 
@@ -74,6 +75,9 @@ class Blob:
         reader = _Reader(view, HEADER.size)
         codes = reader.take(n * code_bytes(codec, dim)).reshape(n, -1)
         scales = reader.take(2 * n).view(np.dtype("<f2")) if codec == "int8" else None
+        # Bits of positive float16 numbers are ordered like the numbers; a sign, an infinity or a NaN is above all.
+        if scales is not None and int(scales.view(np.uint16).max()) > LARGEST_SCALE:
+            raise InputError("A packed page is damaged: a scale that no unit vector has; index the page again.")
         places = _read_places(reader, k, m, n, _REFERENCES[width]) if flags & SHARED else None
         pooling = None
         if flags & POOLED:

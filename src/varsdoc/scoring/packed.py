@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -45,6 +46,15 @@ class _Grown:
         self.reserve(extra)
         self.size += extra
         return self._data[self.size - extra : self.size]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some pages' stored vectors side by side."""
+
+    codes: np.ndarray  # (N, bytes) uint8
+    scales: np.ndarray | None  # (N,) float16
+    places: np.ndarray | None  # (tokens of all variants of all pages,) int32
 
 
 @dataclass
@@ -118,6 +128,31 @@ class PackedPages:
         scales = self._scales.array[start:stop] if self.codec == "int8" else None
         return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places)
 
+    def reader(self, rows: np.ndarray) -> Callable[[int, int], Block]:
+        """A function that gives rows[start:stop] side by side. What it needs of the rows is looked up here, once."""
+        starts = self._starts.array[rows].tolist()
+        stored = self._stored.array[rows].tolist()
+        at, tokens = self._place_starts.array[rows].tolist(), self._tokens.array[rows].tolist()
+        codes, scales = self._codes.array, self._scales.array if self.codec == "int8" else None
+
+        def read(start: int, stop: int) -> Block:
+            spans = [slice(starts[i], starts[i] + stored[i]) for i in range(start, stop)]
+            places = None
+            if self._places.size:
+                sizes = [self.variants * tokens[i] for i in range(start, stop)]
+                places = self._join_places(at[start:stop], sizes, stored[start:stop])
+            return Block(_join(codes, spans), None if scales is None else _join(scales, spans), places)
+
+        return read
+
+    def _join_places(self, starts: list[int], sizes: list[int], stored: list[int]) -> np.ndarray:
+        parts, before = [], 0
+        for at, size, count in zip(starts, sizes, stored, strict=True):
+            part = np.arange(size, dtype=np.int32) if at < 0 else self._places.array[at : at + size]
+            parts.append(part + np.int32(before))
+            before += count
+        return np.concatenate(parts)
+
     @property
     def tokens(self) -> np.ndarray:
         """(P,) vectors of each variant."""
@@ -146,6 +181,13 @@ class PackedPages:
             self._places.room(blob.places.size)[:] = blob.places.reshape(-1)
 
 
+def _join(array: np.ndarray, spans: list[slice]) -> np.ndarray:
+    """The spans one after another; a view where they already are."""
+    if all(a.stop == b.start for a, b in pairwise(spans)):
+        return array[spans[0].start : spans[-1].stop]
+    return np.concatenate([array[span] for span in spans])
+
+
 def score_packed(
     queries: Sequence[np.ndarray],
     pages: PackedPages,
@@ -171,7 +213,6 @@ def score_packed(
     packed = PackedQueries.of(queries, pages.dim, pages.codec)
     variants, fused = best_tokens(packed, pages, chosen, aggregation == "fused", threads)
     total = {"max": lambda: variants.amax(-1), "mean": lambda: variants.mean(-1), "fused": lambda: fused}[aggregation]()
-    assert total is not None
     return Scores(total, variants, lengths)
 
 

@@ -1,0 +1,68 @@
+"""A page's summary: the few dozen vectors by which the first stage finds it.
+
+Spherical k-means over the tokens of all variants together: blank cells and cells where variants agree share a centre,
+and what is left of the centres goes to what the page says. In int8, a unit centre times 127. One mean vector per
+variant was measured beside it and is no first stage for MaxSim (docs/search.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from varsdoc.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SUMMARY_VECTORS = 40
+ROUNDS = 8
+
+
+def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str = "binary") -> np.ndarray:
+    """(K, M, D) -> (S, D) int8: unit centroids times 127, S = min(vectors, K * M); the same for the same page.
+
+    codec  what the page is packed as: exact search over binary codes compares signs, so signs are what is summarised
+    """
+    import torch
+
+    from varsdoc.scoring.threads import alone
+
+    variants = np.asarray(variants, np.float32)
+    if variants.ndim != 3 or 0 in variants.shape:
+        raise InputError(
+            f"A page to summarise has shape {variants.shape}; give (variants, tokens, dim), none of them 0."
+        )
+    if codec == "binary":
+        variants = np.where(variants > 0, np.float32(1), np.float32(-1)) / np.float32(np.sqrt(variants.shape[-1]))
+    x = torch.from_numpy(np.ascontiguousarray(variants.reshape(-1, variants.shape[-1])))
+    centres = alone(lambda: _centroids(x, min(vectors, len(x))))
+    return np.rint(centres.numpy() * 127).clip(-127, 127).astype(np.int8)
+
+
+def _centroids(x: Tensor, count: int) -> Tensor:
+    """Spherical k-means from evenly spaced tokens: (count, D) of unit length."""
+    import torch
+
+    centres = x[torch.linspace(0, len(x) - 1, count).long()].clone()
+    for _ in range(ROUNDS):
+        best, label = (x @ centres.T).max(1)
+        sums = torch.zeros_like(centres).index_add_(0, label, x)
+        filled = torch.bincount(label, minlength=count) > 0
+        centres = torch.where(filled[:, None], sums / sums.norm(dim=1, keepdim=True).clamp_min(1e-6), centres)
+        if not bool(filled.all()):  # an empty centre takes a token that is served worst
+            empty = int((~filled).sum())
+            centres[~filled] = x[best.argsort(stable=True)[:empty]]
+    return centres
+
+
+def summary_bytes(summary: np.ndarray) -> bytes:
+    return np.ascontiguousarray(summary, np.int8).tobytes()
+
+
+def summary_from_bytes(data: bytes, dim: int) -> np.ndarray:
+    """(S, D) int8 from its bytes."""
+    if not data or len(data) % dim:
+        raise InputError(f"A page's summary has {len(data)} bytes, no multiple of {dim}; index the page again.")
+    return np.frombuffer(data, np.int8).reshape(-1, dim)
