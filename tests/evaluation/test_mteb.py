@@ -19,11 +19,15 @@ from mteb.models import SearchProtocol  # noqa: E402
 
 from varsdoc.errors import ConfigError, InputError  # noqa: E402
 from varsdoc.evaluation.cache import Cache  # noqa: E402
+from varsdoc.evaluation.compare import Other  # noqa: E402
 from varsdoc.evaluation.evaluate import How, evaluate  # noqa: E402
 from varsdoc.evaluation.judged import read_folder  # noqa: E402
 from varsdoc.evaluation.main_table import lines  # noqa: E402
+from varsdoc.evaluation.mteb_files import write_mteb  # noqa: E402
 from varsdoc.evaluation.mteb_search import SearchModel  # noqa: E402
 from varsdoc.evaluation.published import BENCHMARKS  # noqa: E402
+from varsdoc.evaluation.results import SetReport  # noqa: E402
+from varsdoc.evaluation.run import Outcome, write_report  # noqa: E402
 from varsdoc.evaluation.vidore import evaluate_task, open_tasks, restrict  # noqa: E402
 
 QUIET = How(shown=False)
@@ -108,6 +112,41 @@ def test_a_task_gives_our_figures_mtebs_figures_and_mtebs_files(task: Any, tmp_p
     usage = results["Vidore3HrRetrieval/french"].usage
     assert usage is not None
     assert sum(usage.usage) == pytest.approx(1)
+
+
+def test_a_judged_folder_is_written_in_mtebs_format_too(folder: Path, tmp_path: Path) -> None:
+    retriever, cache = RandomRetriever(), Cache(tmp_path / "c")
+    result = evaluate(retriever, read_folder(folder), cache, QUIET)
+    write_mteb(result, retriever, cache, tmp_path / "out")
+    read = mteb.results.TaskResult.from_disk(next((tmp_path / "out").rglob("tiny-dev.json")))
+    row = read.scores["test"][0]
+    assert row["ndcg_at_10"] == pytest.approx(result.mean["ndcg@10"], abs=1e-5)
+    assert row["recall_at_5"] == pytest.approx(result.mean["recall@5"], abs=1e-5)
+    assert row["main_score"] == row["ndcg_at_10"]
+
+
+def test_the_table_of_a_run_has_both_systems_and_the_published(task: Any, tmp_path: Path) -> None:
+    retriever, cache = RandomRetriever(), Cache(tmp_path / "c")
+    ours = evaluate_task(task, retriever, cache, QUIET)
+    theirs = evaluate_task(task, RandomRetriever(variants=1, name="other"), cache, QUIET)
+    outcome = Outcome(
+        {r.judged.name: SetReport(r) for r in ours},
+        retriever,
+        {r.judged.name: Other.of(r) for r in theirs},
+        cache,
+        "test",
+    )
+    assert outcome.benchmarks() == ["vidore-v3"]
+    rows = {(row.model, row.subset): row for row in outcome.main_table("vidore-v3")}
+    mean = {r.judged.name: 100 * r.mean["ndcg@10"] for r in ours}
+    assert rows["random, measured", "french"].values[0] == pytest.approx(mean["Vidore3HrRetrieval/french"])
+    assert rows["random, measured", "french"].average is None  # seven of eight columns are missing
+    assert ("other, measured", "english") in rows
+    assert any(row.published for row in rows.values())
+    page = write_report(outcome, str(tmp_path / "report")).read_text()
+    assert "vidore-v3: NDCG@10 in percent" in page
+    assert "VaRS-Doc, published" in page
+    assert "six languages" in page
 
 
 def test_the_search_model_is_mtebs_search_protocol(tmp_path: Path) -> None:

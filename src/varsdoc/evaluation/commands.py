@@ -58,7 +58,7 @@ def evaluate(
         Text, typer.Option(help="Where embeddings and OCR text are kept; default: the user's cache.")
     ] = None,
     report: Annotated[Text, typer.Option(help="Write report.html and results.json into this folder.")] = None,
-    mteb_output: Annotated[Text, typer.Option(help="ViDoRe: write MTEB's result files into this folder.")] = None,
+    mteb_output: Annotated[Text, typer.Option(help="Write results in MTEB's own format into this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
 ) -> None:
     """Measure retrieval on judged pages: NDCG, recall, usage and ties of variants, with intervals; resumes."""

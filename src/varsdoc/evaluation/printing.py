@@ -9,15 +9,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from varsdoc.evaluation.main_table import as_text, lines
+from varsdoc.evaluation.main_table import as_text
 from varsdoc.evaluation.run import Outcome
 
 
 def _show(head: Sequence[str], rows: Sequence[Sequence[str]], note: str) -> None:
     console = Console(highlight=False)
+    if not console.is_terminal:  # a file or a pipe has no width to fold at
+        console = Console(highlight=False, width=200)
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for i, cell in enumerate(head):
-        table.add_column(cell, justify="left" if i == 0 else "right")
+        table.add_column(cell, justify="left" if i == 0 else "right", no_wrap=i > 0)
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     console.print(table)
@@ -41,7 +43,7 @@ def print_outcome(outcome: Outcome) -> None:
     _print_tests(content)
     _print_sweeps(content, note)
     for benchmark in outcome.benchmarks():
-        first, *rest = as_text(benchmark, lines(benchmark, content["datasets"], str(model.get("name"))))
+        first, *rest = as_text(benchmark, outcome.main_table(benchmark))
         _show(first, rest, f"{benchmark}, NDCG@10 in percent; {note}")
 
 

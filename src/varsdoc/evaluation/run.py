@@ -13,7 +13,7 @@ from varsdoc.evaluation.cache import Cache
 from varsdoc.evaluation.compare import Other, comparison_json, is_results, read_results
 from varsdoc.evaluation.evaluate import How, Result, evaluate
 from varsdoc.evaluation.judged import JudgedSet, read_folder
-from varsdoc.evaluation.main_table import as_html, lines
+from varsdoc.evaluation.main_table import Line, as_html, lines
 from varsdoc.evaluation.published import BENCHMARKS
 from varsdoc.evaluation.results import SetReport, command_line, document, write_json
 from varsdoc.evaluation.retrievers.protocol import Retriever
@@ -60,6 +60,21 @@ class Outcome:
         identity = self.retriever.identity if self.retriever else None
         return document(self.sets, identity, whole, self.command)
 
+    def main_table(self, benchmark: str) -> list[Line]:
+        """The paper's table: ours, the compared system's, the published rows."""
+        assert self.retriever is not None
+        own = {name: {"ndcg@10": found.result.mean["ndcg@10"]} for name, found in self.sets.items()}
+        rows = lines(benchmark, own, self.retriever.identity.name)
+        names = list(dict.fromkeys(other.name for other in self.others.values()))
+        for other in names:
+            theirs = {
+                name: {"ndcg@10": sum(found.values.values()) / len(found.values)}
+                for name, found in self.others.items()
+                if found.name == other
+            }
+            rows = [row for row in lines(benchmark, theirs, other) if not row.published] + rows
+        return rows
+
     def benchmarks(self) -> list[str]:
         """The benchmarks of which something was measured."""
         tasks = {name.partition("/")[0] for name in self.sets}
@@ -78,6 +93,10 @@ def run(request: Request) -> Outcome:
     compared = _compared(request)
     for name, one in judged.items():
         outcome.sets[name] = _evaluate_set(one, outcome, request, how, compared)
+        if request.mteb_output and outcome.retriever is not None:
+            from varsdoc.evaluation.mteb_files import write_mteb
+
+            write_mteb(outcome.sets[name].result, outcome.retriever, outcome.cache, request.mteb_output)
     for benchmark in (name for name in request.datasets if name in BENCHMARKS):
         _run_benchmark(benchmark, outcome, request, how, compared)
     return outcome
@@ -205,7 +224,7 @@ def write_report(outcome: Outcome, folder: str) -> Path:
             pictures[name]["against"] = other.name
     tables = []
     for benchmark in outcome.benchmarks():
-        rows = lines(benchmark, content["datasets"], content["model"]["name"])
+        rows = outcome.main_table(benchmark)
         caption = (
             f"Model {content['model']['hash']}, token cap {content['model']['token_cap']}. Command: {outcome.command}"
         )
