@@ -153,6 +153,7 @@ def test_baselines_alone_need_no_model(tmp_path: Path, run: Callable[..., Done])
         (["eval", "FOLDER", "--queries", "none.jsonl"], 1, "none.jsonl cannot be read"),
         (["eval", "FOLDER", "--ocr", "magic"], 1, "error: There is no OCR engine 'magic'"),
         (["eval", "FOLDER", "--only-baselines"], 1, "error: --only-baselines needs --baseline"),
+        (["eval", "vidore-v2", "--limit", "3"], 1, "write vidore-v2 out as folders first"),
         (["eval"], 2, "Missing argument"),
         (["bench", "--variants", "few"], 1, "error: --variants takes numbers"),
         (["bench", "--nonsense"], 2, "No such option"),

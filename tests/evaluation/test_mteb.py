@@ -21,6 +21,7 @@ from varsdoc.errors import ConfigError, InputError  # noqa: E402
 from varsdoc.evaluation.cache import Cache  # noqa: E402
 from varsdoc.evaluation.compare import Other  # noqa: E402
 from varsdoc.evaluation.evaluate import How, evaluate  # noqa: E402
+from varsdoc.evaluation.export_task import export  # noqa: E402
 from varsdoc.evaluation.judged import read_folder  # noqa: E402
 from varsdoc.evaluation.main_table import lines  # noqa: E402
 from varsdoc.evaluation.mteb_files import write_mteb  # noqa: E402
@@ -28,6 +29,7 @@ from varsdoc.evaluation.mteb_search import SearchModel  # noqa: E402
 from varsdoc.evaluation.published import BENCHMARKS  # noqa: E402
 from varsdoc.evaluation.results import SetReport  # noqa: E402
 from varsdoc.evaluation.run import Outcome, write_report  # noqa: E402
+from varsdoc.evaluation.sweep import sweep  # noqa: E402
 from varsdoc.evaluation.vidore import evaluate_task, open_tasks, restrict  # noqa: E402
 
 QUIET = How(shown=False)
@@ -147,6 +149,27 @@ def test_the_table_of_a_run_has_both_systems_and_the_published(task: Any, tmp_pa
     assert "vidore-v3: NDCG@10 in percent" in page
     assert "VaRS-Doc, published" in page
     assert "six languages" in page
+
+
+def test_a_task_written_as_a_folder_says_the_same(task: Any, tmp_path: Path) -> None:
+    folder = export(task, tmp_path / "folders", shown=False)
+    judged = read_folder(folder)
+    assert judged.name == "Vidore3HrRetrieval"
+    assert (len(judged.pages), len(judged.queries)) == (6, 8)
+    found = evaluate(RandomRetriever(), judged, Cache(tmp_path / "c"), QUIET).to_json()["languages"]
+    for result in evaluate_task(task, RandomRetriever(), Cache(tmp_path / "c2"), QUIET):
+        language = result.judged.name.split("/")[1]
+        assert found[language]["ndcg@10"] == pytest.approx(result.mean["ndcg@10"], abs=1e-9)
+
+
+def test_sweeps_and_baselines_run_on_a_task_too(task: Any, tmp_path: Path) -> None:
+    retriever, cache = RandomRetriever(), Cache(tmp_path / "c")
+    (result, _) = evaluate_task(task, retriever, cache, QUIET)
+    encoded = retriever.pages_encoded
+    rows = sweep(retriever, result, cache, ["float16"])
+    assert retriever.pages_encoded == encoded
+    own = next(row for row in rows if (row.variants, row.aggregation) == (3, "max"))
+    assert own.ndcg10 == pytest.approx(result.mean["ndcg@10"], abs=1e-9)
 
 
 def test_the_search_model_is_mtebs_search_protocol(tmp_path: Path) -> None:

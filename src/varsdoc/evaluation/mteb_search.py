@@ -72,8 +72,21 @@ def _picture(name: str, image: Any) -> Page:
     return DatasetPage(name, [{"image": {"bytes": data.getvalue()}}], 0)
 
 
-# Told after every search: task, split, subset, pages, query ids, query texts, scores.
-Observer = Callable[[str, str, str, Sequence[Page], list[str], list[str], Scored], None]
+@dataclass(frozen=True)
+class Searched:
+    """One search as it was done: MTEB's names, the pages and their keys in the cache, the questions, the scores."""
+
+    task: str
+    split: str
+    subset: str
+    pages: Sequence[Page]
+    keys: list[str]
+    query_ids: list[str]
+    texts: list[str]
+    scored: Scored
+
+
+Observer = Callable[[Searched], None]
 
 
 class SearchModel:
@@ -133,7 +146,7 @@ class SearchModel:
                 vectors, self.cache, identity.space, self.keys, self.how.codec, device=identity.device, done=bar
             )
         if self.observe is not None:
-            self.observe(task_metadata.name, hf_split, hf_subset, self.pages, names, texts, scored)
+            self.observe(Searched(task_metadata.name, hf_split, hf_subset, self.pages, self.keys, names, texts, scored))
         total = scored.total(self.how.aggregation)
         return {
             name: self._best(total[i], top_k, top_ranked.get(name) if top_ranked else None)

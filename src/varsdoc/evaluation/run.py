@@ -19,6 +19,8 @@ from varsdoc.evaluation.results import SetReport, command_line, document, write_
 from varsdoc.evaluation.retrievers.protocol import Retriever
 from varsdoc.evaluation.sweep import CODECS, sweep
 
+Compared = dict[str, Other] | Retriever | None  # an earlier run's figures, or a second retriever
+
 
 @dataclass(frozen=True)
 class Request:
@@ -134,6 +136,12 @@ def _check(request: Request, judged: dict[str, JudgedSet]) -> None:
         raise ConfigError(f"There is no aggregation {request.aggregation!r}; use max, mean or fused.")
     if request.intents and len(judged) != 1:
         raise ConfigError("--intents belongs to one judged folder; give exactly one.")
+    benchmarks = [name for name in request.datasets if name in BENCHMARKS]
+    if benchmarks and (request.limit is not None or request.queries or request.only_baselines):
+        raise ConfigError(
+            f"--limit, --queries and --only-baselines work on folders; write {benchmarks[0]} out as folders first "
+            "(python -m varsdoc.evaluation.export_task)."
+        )
     if request.only_baselines and (not request.baselines or not judged):
         raise ConfigError("--only-baselines needs --baseline and a judged folder.")
 
@@ -146,29 +154,27 @@ def _open(request: Request, model: str | None, kind: str | None) -> Retriever:
     )
 
 
-def _compared(request: Request) -> dict[str, Other] | Retriever | None:
+def _compared(request: Request) -> Compared:
     """An earlier run's figures, or a second retriever."""
     if request.compare is None:
         return None
     return read_results(request.compare) if is_results(request.compare) else _open(request, request.compare, None)
 
 
-def _evaluate_set(
-    judged: JudgedSet, outcome: Outcome, request: Request, how: How, compared: dict[str, Other] | Retriever | None
-) -> SetReport:
-    baselines = [run_baseline(each, judged, outcome.cache, how.shown) for each in request.baselines]
+def _evaluate_set(judged: JudgedSet, outcome: Outcome, request: Request, how: How, compared: Compared) -> SetReport:
     retriever = outcome.retriever
     if retriever is None:
-        return SetReport(baselines[0], baselines[1:])
+        first, *rest = [run_baseline(each, judged, outcome.cache, how.shown) for each in request.baselines]
+        return SetReport(first, rest)
     result = evaluate(retriever, judged, outcome.cache, how)
-    report = SetReport(result, baselines)
-    if compared is not None:
-        _compare(report, outcome, compared, how)
-    elif baselines:
-        outcome.others[judged.name] = Other.of(baselines[0])
-        report.comparison = comparison_json(result, outcome.others[judged.name])
-    if request.sweep:
-        report.sweep = sweep(retriever, result, outcome.cache, request.codecs)
+    other = None
+    if isinstance(compared, dict):
+        if judged.name not in compared:
+            raise InputError(f"The results to compare with hold no data set {judged.name}, only {', '.join(compared)}.")
+        other = compared[judged.name]
+    elif compared is not None:
+        other = Other.of(evaluate(compared, judged, outcome.cache, how))
+    report = _finish(result, outcome, request, other)
     if request.intents:
         from varsdoc.evaluation.intents import measure_agreement, read_intents
 
@@ -177,36 +183,34 @@ def _evaluate_set(
     return report
 
 
-def _compare(report: SetReport, outcome: Outcome, compared: dict[str, Other] | Retriever, how: How) -> None:
-    judged = report.result.judged
-    if not isinstance(compared, dict):
-        other = Other.of(evaluate(compared, judged, outcome.cache, how))
-    elif judged.name in compared:
-        other = compared[judged.name]
-    else:
-        raise InputError(f"The results to compare with hold no data set {judged.name}, only {', '.join(compared)}.")
-    outcome.others[judged.name] = other
-    report.comparison = comparison_json(report.result, other)
+def _finish(result: Result, outcome: Outcome, request: Request, other: Other | None) -> SetReport:
+    """Baselines, paired test and sweep for a result, wherever its data came from."""
+    assert outcome.retriever is not None
+    judged = result.judged
+    baselines = [run_baseline(each, judged, outcome.cache, request.shown) for each in request.baselines]
+    report = SetReport(result, baselines)
+    if other is None and baselines:
+        other = Other.of(baselines[0])
+    if other is not None:
+        outcome.others[judged.name] = other
+        report.comparison = comparison_json(result, other)
+    if request.sweep:
+        report.sweep = sweep(outcome.retriever, result, outcome.cache, request.codecs)
+    return report
 
 
-def _run_benchmark(
-    benchmark: str, outcome: Outcome, request: Request, how: How, compared: dict[str, Other] | Retriever | None
-) -> None:
+def _run_benchmark(benchmark: str, outcome: Outcome, request: Request, how: How, compared: Compared) -> None:
     from varsdoc.evaluation.vidore import evaluate_task, open_tasks
 
     assert outcome.retriever is not None
     for task in open_tasks(benchmark, request.languages):
         results = evaluate_task(task, outcome.retriever, outcome.cache, how, request.mteb_output)
-        against: list[Result] = []
+        others = compared if isinstance(compared, dict) else {}
         if compared is not None and not isinstance(compared, dict):
-            against = evaluate_task(task, compared, outcome.cache, how)
-        for i, result in enumerate(results):
-            report = SetReport(result)
-            outcome.sets[result.judged.name] = report
-            other = Other.of(against[i]) if against else (compared or {}).get(result.judged.name)  # type: ignore[union-attr]
-            if other is not None:
-                outcome.others[result.judged.name] = other
-                report.comparison = comparison_json(result, other)
+            others = {r.judged.name: Other.of(r) for r in evaluate_task(task, compared, outcome.cache, how)}
+        for result in results:
+            name = result.judged.name
+            outcome.sets[name] = _finish(result, outcome, request, others.get(name))
 
 
 def write_report(outcome: Outcome, folder: str) -> Path:

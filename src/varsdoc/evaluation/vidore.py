@@ -6,15 +6,15 @@ Every task is scored once. MTEB computes its metrics from our ranking and writes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.evaluation.cache import Cache
 from varsdoc.evaluation.evaluate import How, Result, result_of
-from varsdoc.evaluation.judged import Page, Query, check
-from varsdoc.evaluation.mteb_search import SearchModel
+from varsdoc.evaluation.judged import JudgedSet, Problems, Query, check
+from varsdoc.evaluation.mteb_search import Searched, SearchModel
 from varsdoc.evaluation.published import BENCHMARKS
 from varsdoc.evaluation.retrievers.protocol import Retriever
 from varsdoc.evaluation.scorer import Scored
@@ -57,29 +57,14 @@ def evaluate_task(
     how = how or How()
     results: list[Result] = []
 
-    def observe(
-        name: str,
-        split: str,
-        subset: str,
-        pages: Sequence[Page],
-        ids: list[str],
-        texts: list[str],
-        scored: Scored,
-    ) -> None:
-        queries = [Query(i, text, subset) for i, text in zip(ids, texts, strict=True)]
-        asked, known = set(ids), {page.id for page in pages}
-        stored = task.dataset[subset][split]["relevant_docs"]
-        grades = {q: {p: int(g) for p, g in row.items() if p in known} for q, row in stored.items() if q in asked}
-        judged = check(f"{name}/{subset}", pages, queries, grades, source=name)
-        judged.problems.judgements_of_unknown_pages = sum(
-            page not in known for q, row in stored.items() if q in asked for page in row
-        )
+    def observe(done: Searched) -> None:
+        stored = task.dataset[done.subset][done.split]["relevant_docs"]
+        judged = judged_set(f"{done.task}/{done.subset}", done, stored)
         kept = {query.id for query in judged.queries}
-        results.append(
-            result_of(_only(scored, [i for i, q in enumerate(ids) if q in kept]), judged, retriever.identity, how)
-        )
+        rows = [i for i, query in enumerate(done.query_ids) if query in kept]
+        results.append(result_of(_only(done.scored, rows), judged, retriever.identity, how, done.keys))
 
-    _load(task)
+    load(task)
     store = mteb.ResultCache(str(output)) if output is not None else None
     mteb.evaluate(
         SearchModel(retriever, cache, how, observe),
@@ -92,7 +77,22 @@ def evaluate_task(
     return results
 
 
-def _load(task: Any) -> None:
+def judged_set(name: str, done: Searched, stored: Mapping[str, Mapping[str, int]]) -> JudgedSet:
+    """MTEB's judgements under our checks: what is bad is counted."""
+    asked, known = set(done.query_ids), {page.id for page in done.pages}
+    problems = Problems()
+    grades: dict[str, dict[str, int]] = {}
+    for query, row in stored.items():
+        if query not in asked:  # another language's
+            continue
+        grades[query] = {page: int(grade) for page, grade in row.items() if page in known}
+        for page in row.keys() - known:
+            problems.count("judgements_of_unknown_pages", f"{query} {page}")
+    queries = [Query(i, text, done.subset) for i, text in zip(done.query_ids, done.texts, strict=True)]
+    return check(name, done.pages, queries, grades, problems, source=done.task)
+
+
+def load(task: Any) -> None:
     """Data sets come from the hub or its cache; say so plainly where neither has them."""
     try:
         task.load_data()
