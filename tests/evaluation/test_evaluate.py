@@ -65,6 +65,20 @@ def test_a_real_model_goes_from_images_to_figures(folder: Path, tmp_path: Path) 
     assert low <= found["ndcg@10"] <= high
 
 
+def test_figures_are_those_of_the_judge_that_training_carries(folder: Path, tmp_path: Path) -> None:
+    """Another implementation, from other hands: its own reader, encoder path, NDCG and counts."""
+    from contextlib import nullcontext
+
+    from varsdoc.training.judge import judge, read_judged
+
+    model = tiny.model(variants=3)
+    theirs = judge(model, read_judged(str(folder)), batch=2, precision=nullcontext())
+    ours = evaluate(VarsDocRetriever(model=model), read_folder(folder), Cache(tmp_path / "c"), QUIET).to_json()
+    assert ours["ndcg@10"] == pytest.approx(theirs.ndcg, abs=1e-6)
+    assert ours["usage"] == pytest.approx(theirs.wins, abs=1e-6)
+    assert ours["tie_rate"] == pytest.approx(theirs.tie_rate, abs=1e-6)
+
+
 def test_a_second_run_encodes_nothing_and_says_the_same(folder: Path, tmp_path: Path) -> None:
     judged, cache = read_folder(folder), Cache(tmp_path / "c")
     first = RandomRetriever()
