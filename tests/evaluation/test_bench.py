@@ -36,6 +36,8 @@ def test_one_run_measures_every_k(checkpoint: str, folder: Path) -> None:
     assert found["rows"][2]["index_bytes_per_page"] == pytest.approx(np.mean(sizes))
     assert {"token_cap", "dtype", "machine", "command", "batch", "repeats", "codec", "data"} <= found.keys()
     assert (found["batch"], found["repeats"], found["pages"], found["data"]) == (2, 2, 3, "tiny-dev")
+    assert found["model"]["name"] == "m"
+    assert found["model"]["variants"] == 5
     assert found["published"][0] == {"label": "K=1", "mib": 1.48, "index_ms": 201.85, "query_ms": 22.38}
 
 

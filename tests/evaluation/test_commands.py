@@ -97,7 +97,7 @@ def test_eval_prints_the_contract_as_json_and_writes_the_report(
     )
     assert again.returncode == 0, again.stderr
     assert "+0.0000 NDCG@10 against tiny-model" in again.stdout
-    assert "token cap 768" in again.stdout
+    assert "token cap 768, float32, codec int8, aggregation max; varsdoc eval tiny-dev" in again.stdout
 
 
 def test_eval_stopped_in_the_middle_goes_on(model: Path, tmp_path: Path, run: Callable[..., Done]) -> None:

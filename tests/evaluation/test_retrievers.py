@@ -199,3 +199,18 @@ def test_a_checkpoint_of_another_kind_is_refused_in_a_sentence(tmp_path: Path) -
         open_retriever(folder, device="cpu")
     with pytest.raises(ConfigError, match="not int8"):
         open_retriever(folder, device="cpu", dtype="int8")
+
+
+def test_colqwen3_asks_as_colqwen25_does(tmp_path: Path) -> None:
+    """Prefix, text, ten augmentation tokens; the head on the stock model's last states."""
+    folder = checkpoints.qwen3(tmp_path / "m", head=True)
+    retriever = open_retriever(str(folder), device="cpu")
+    tokens = AutoTokenizer.from_pretrained(folder)
+    ids = tokens("Query: alpha pump" + "<|endoftext|>" * 10, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    assert torch.equal(retriever.inputs.queries(["alpha pump"])["input_ids"], ids)
+    head = load_file(folder / "model.safetensors")
+    with torch.no_grad():
+        states = retriever.model(input_ids=ids).last_hidden_state[0]
+        expected = states @ head["custom_text_proj.weight"].T + head["custom_text_proj.bias"]
+    expected = torch.nn.functional.normalize(expected, dim=-1).numpy()
+    np.testing.assert_allclose(retriever.encode_queries(["alpha pump"])[0], expected, atol=1e-5)

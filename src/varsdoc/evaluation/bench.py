@@ -75,13 +75,8 @@ def measure(plan: Plan) -> dict[str, Any]:
 
     open_codec(plan.codec)
     images, data = _images(plan)
-    rows, facts = [], None
-    for k in plan.variants:
-        model = model_with(plan, k)
-        retriever = VarsDocRetriever(model=model)
-        rows.append(_row(plan, k, model, images))
-        facts = facts or retriever.identity
-    assert facts is not None
+    facts = VarsDocRetriever(model=load(plan)).identity  # the checkpoint's own, before K is changed
+    rows = [_row(plan, k, with_variants(load(plan), k), images) for k in plan.variants]
     first = rows[0]
     for row in rows:
         row["bytes_ratio"] = row["index_bytes_per_page"] / first["index_bytes_per_page"]
@@ -109,18 +104,17 @@ def measure(plan: Plan) -> dict[str, Any]:
     }
 
 
-def model_with(plan: Plan, variants: int) -> Any:
-    """The checkpoint with another K."""
+def load(plan: Plan) -> Any:
+    """The checkpoint as it is."""
     import warnings
 
     from varsdoc.model import VarsDoc
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a changed K is untrained does not matter to a clock
-        model = VarsDoc.from_pretrained(
+        warnings.simplefilter("ignore")  # that it may be untrained does not matter to a clock
+        return VarsDoc.from_pretrained(
             plan.model, device=plan.device, dtype=plan.dtype, max_visual_tokens=plan.max_visual_tokens
         )
-        return with_variants(model, variants)
 
 
 def with_variants(model: Any, variants: int) -> Any:

@@ -37,7 +37,7 @@ def print_outcome(outcome: Outcome) -> None:
     head = ["data set", "queries", "pages", "NDCG@5", "NDCG@10", "95 %", "recall@10", "max usage", "ties", "KiB/page"]
     note = (
         f"model {model.get('name', 'none')} {model.get('hash', '')} ({model.get('note', '')}), token cap "
-        f"{model.get('token_cap')}, {model.get('dtype')}; {outcome.command}"
+        f"{model.get('token_cap')}, {model.get('dtype')}, {_choice(content)}; {outcome.command}"
     )
     _show(head, rows, note)
     _print_tests(content)
@@ -45,6 +45,12 @@ def print_outcome(outcome: Outcome) -> None:
     for benchmark in outcome.benchmarks():
         first, *rest = as_text(benchmark, outcome.main_table(benchmark))
         _show(first, rest, f"{benchmark}, NDCG@10 in percent; {note}")
+
+
+def _choice(content: Mapping[str, Any]) -> str:
+    """Codec and aggregation, which one run shares."""
+    found = next(iter(content["datasets"].values()))
+    return f"codec {found['codec']}, aggregation {found['aggregation']}"
 
 
 def _figures(name: str, found: Mapping[str, Any]) -> list[str]:

@@ -31,7 +31,7 @@ class VarsDocRetriever:
         )
         config = self.model.config
         self.identity = Identity(
-            shown_name(source) if model is None else model.source,
+            shown_name(source if model is None else model.source),
             kind,
             self.model.checkpoint_hash,
             config.variants,

@@ -55,8 +55,7 @@ class ColQwen3(_Qwen3):
         super().load()
         if self.head is None:
             raise CheckpointError(f"{self.folder} has no custom_text_proj; it is not a ColQwen3.")
-        # The release's processor puts no prefix before a question.
-        self.inputs = QwenInputs(self.folder, self.cap, query_prefix="")
+        self.inputs = QwenInputs(self.folder, self.cap)
 
     def pages(self, images: Sequence[Any]) -> list[Tensor]:
         return self._project(self.inputs.pages(images))
