@@ -10,7 +10,7 @@ install: $(READY)
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,train]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench]"
 	touch $@
 
 demo: $(READY)

@@ -12,6 +12,7 @@ import typer
 
 from varsdoc import __version__
 from varsdoc.errors import VarsDocError
+from varsdoc.evaluation import commands as evaluation
 from varsdoc.index.commands import register as register_index
 
 app = typer.Typer(
@@ -84,6 +85,10 @@ def train(
     done = run(config, resume)
     skipped = f", {done.bad_records} bad records skipped" if done.bad_records else ""
     typer.echo(f"{done.model}: {done.steps} steps, mean loss {done.loss:.4f}{skipped}", err=True)
+
+
+app.command("eval")(evaluation.evaluate)
+app.command("bench")(evaluation.bench)
 
 
 @app.command()

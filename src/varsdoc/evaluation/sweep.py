@@ -1,0 +1,78 @@
+"""Aggregation, K and codec on the same embeddings: what each choice costs and gains, without encoding anything again.
+
+K below the model's means its first K variants. Branch k needs no probe after its own, so these are the vectors that the
+model would give; but it was not trained for so few, and a model trained with K=3 is another row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from varsdoc.evaluation.cache import Cache
+from varsdoc.evaluation.evaluate import Result, encode_queries
+from varsdoc.evaluation.metrics import measure
+from varsdoc.evaluation.progress import Progress
+from varsdoc.evaluation.retrievers.protocol import Retriever
+from varsdoc.evaluation.scorer import AGGREGATIONS, score_cached
+from varsdoc.evaluation.statistics import bootstrap_interval, paired_test
+
+CODECS = ("float16", "int8", "binary")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One row of the comparison."""
+
+    codec: str
+    variants: int
+    aggregation: str
+    ndcg10: float
+    low: float
+    high: float
+    bytes_per_page: float
+    difference: float  # to the run's own choice
+    p_value: float  # of that difference
+
+    def to_json(self) -> dict[str, Any]:
+        row = asdict(self)
+        row["ndcg@10"] = row.pop("ndcg10")
+        return row
+
+
+def default_counts(variants: int) -> list[int]:
+    """1, 3, 5, ... and all.
+
+    >>> default_counts(5), default_counts(4), default_counts(1)
+    ([1, 3, 5], [1, 3, 4], [1])
+    """
+    return sorted({*range(1, variants + 1, 2), variants})
+
+
+def sweep(
+    retriever: Retriever,
+    result: Result,
+    cache: Cache,
+    codecs: Sequence[str] = CODECS,
+    counts: Sequence[int] | None = None,
+) -> list[Choice]:
+    """Every codec with every K, under each aggregation."""
+    identity, judged = result.identity, result.judged
+    counts = counts or default_counts(identity.variants)
+    queries = encode_queries(retriever, [query.text for query in judged.queries], cache, shown=False)
+    own = result.measured.per_query["ndcg@10"]
+    rows = []
+    with Progress(len(codecs) * len(counts), f"{judged.name}: comparing", result.how.shown) as bar:
+        for codec in codecs:
+            for count in counts:
+                scored = score_cached(queries, cache, identity.space, result.page_keys, codec, count, identity.device)
+                for aggregation in AGGREGATIONS if count > 1 else ("max",):
+                    values = measure(scored.total(aggregation), judged).per_query["ndcg@10"]
+                    test = paired_test(values, own)
+                    low, high = bootstrap_interval(values)
+                    size = scored.mean_bytes or 0.0
+                    mean = float(values.mean())
+                    rows.append(Choice(codec, count, aggregation, mean, low, high, size, test.difference, test.p_value))
+                bar(1)
+    return rows
