@@ -49,7 +49,8 @@ BACKBONE = {
 
 
 def main(folder: Path) -> None:
-    config = VarsConfig(Qwen2_5_VLConfig(**BACKBONE), variants=5, branch_layers=4, max_visual_tokens=1024)
+    tokens = {"min_visual_tokens": 900, "max_visual_tokens": 1024}  # small pages are enlarged: their print is small
+    config = VarsConfig(Qwen2_5_VLConfig(**BACKBONE), variants=5, branch_layers=4, **tokens)
     (folder / "config.json").write_text(config_json(config.backbone))
     (folder / "varsdoc.json").write_text(json.dumps(config.settings(), indent=2) + "\n")
 

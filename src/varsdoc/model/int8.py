@@ -1,7 +1,9 @@
 """The int8 option on CPU: int8 weights per output channel, int8 activations per token.
 
 torch's own `quantize_dynamic` scales activations per tensor, so that the pages of a batch change each other's results.
-Here every token has its own scale: batching changes nothing. Heads, norms, softmax and embeddings stay in float32.
+Here every token has its own scale: batching changes nothing. Heads, norms, softmax and embeddings stay in float32, and
+so do the layers of `SPARED`, whose inputs have outliers: on the packaged weights they cost the worst token 0.005 of its
+cosine to float32 (0.9947), without them it is 0.9990.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 
 # Rows at a time: what is quantised, multiplied and scaled back stays in the cache of a core.
 ROWS = 512
+SPARED = ("down_proj", "qkv")
 
 
 def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,8 +65,10 @@ class Int8Linear(nn.Module):
 
 
 def to_int8(module: nn.Module) -> None:
-    """Replace every `nn.Linear` below a module, in place."""
+    """Replace every `nn.Linear` below a module but the spared ones, in place."""
     for name, child in module.named_children():
+        if name in SPARED:
+            continue
         if isinstance(child, nn.Linear):
             setattr(module, name, Int8Linear(child))
         else:

@@ -67,7 +67,7 @@ def save(
             state = {name.removeprefix("backbone."): tensor for name, tensor in model.state_dict().items()}
             _write_shards(dict(_stored_as(state, kind)), staged, shard_bytes)
             (staged / "config.json").write_text(config_json(model.config.backbone))
-        model.processor.tokenizer.save(str(staged / "tokenizer.json"))
+        model.processor.tokenizer.save(str(staged / "tokenizer.json"), pretty=False)
         settings = json.dumps(model.config.settings(), indent=2, ensure_ascii=False) + "\n"
         (staged / "varsdoc.json").write_text(settings, encoding="utf-8")
         _swap(staged, target)

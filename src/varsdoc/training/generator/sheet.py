@@ -127,7 +127,7 @@ class Sheet:
         return Style(face, max(8, round(size)), colour)
 
     def base_size(self) -> int:
-        """Body sizes of scanned pages: words as tall as on real ones (median 10.6 px on docvqa-train), some large print."""
+        """Body sizes of scanned pages: words as tall as on real ones (median 10.6 px), sometimes large print."""
         return self.rng.choice((9, 10, 11, 12, 12, 13, 13, 14, 14, 15, 15, 16, 17, 18, 20, 23))
 
     def dark(self) -> Colour:
