@@ -23,7 +23,8 @@ class ReadConfig:
     transcripts      long queries per page made of what is printed; `transcribe` weighs their word-to-cell loss
     spell            weight of telling a cell's tokens from the vision tower alone
     temperature      of the contrast on mean scores; hardness as in the adaptation stage
-    variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`
+    variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`, and fresh
+                     probes are moved apart by `probe_noise` of the spread of token embeddings
     balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
     views            copies of each real page, moved and scaled a little
     min_visual_tokens  smaller pages are enlarged to this; null: as the source has it
@@ -54,6 +55,7 @@ class ReadConfig:
     variants: int = 1
     branch_layers: int = 0
     noise: float = 0.0
+    probe_noise: float = 0.0
     balance: float = 0.1
     balance_temperature: float = 0.02
     diversity: float = 0.05
