@@ -18,6 +18,7 @@ from varsdoc.evaluation.judged import read_folder
 from varsdoc.evaluation.metrics import measure
 from varsdoc.evaluation.results import SetReport, document, write_json
 from varsdoc.evaluation.retrievers.ours import VarsDocRetriever
+from varsdoc.evaluation.scorer import score_floats
 from varsdoc.evaluation.sweep import default_counts, sweep
 from varsdoc.scoring import score_pages
 
@@ -174,3 +175,13 @@ def test_two_models_are_compared_on_the_same_queries(folder: Path, tmp_path: Pat
     (tmp_path / "bad.json").write_text("{}")
     with pytest.raises(InputError, match=r"not the results\.json"):
         read_results(str(tmp_path / "bad.json"))
+
+
+def test_float_scores_equal_the_reference() -> None:
+    generator = np.random.default_rng(0)
+    queries = [generator.normal(size=(n, 16)).astype(np.float32) for n in (1, 7, 3)]
+    pages = [generator.normal(size=(3, m, 16)).astype(np.float32) for m in (5, 1, 9)]
+    fused, variants = score_floats(queries, pages)
+    asked, held = [torch.from_numpy(q) for q in queries], [torch.from_numpy(p) for p in pages]
+    assert np.allclose(variants, score_pages(asked, held).variants, atol=1e-5)
+    assert np.allclose(fused, score_pages(asked, held, aggregation="fused").total, atol=1e-5)

@@ -15,7 +15,7 @@ from varsdoc.evaluation.evaluate import Result, encode_queries
 from varsdoc.evaluation.metrics import measure
 from varsdoc.evaluation.progress import Progress
 from varsdoc.evaluation.retrievers.protocol import Retriever
-from varsdoc.evaluation.scorer import AGGREGATIONS, score_cached
+from varsdoc.evaluation.scorer import AGGREGATIONS, Floats, Scored, mean_bytes, score_cached
 from varsdoc.evaluation.statistics import bootstrap_interval, paired_test
 
 CODECS = ("float16", "int8", "binary")
@@ -57,22 +57,43 @@ def sweep(
     codecs: Sequence[str] = CODECS,
     counts: Sequence[int] | None = None,
 ) -> list[Choice]:
-    """Every codec with every K, under each aggregation."""
+    """Every codec with every K, under each aggregation that its scores hold; one pass over the pages for each codec."""
     identity, judged = result.identity, result.judged
     counts = counts or default_counts(identity.variants)
     queries = encode_queries(retriever, [query.text for query in judged.queries], cache, shown=False)
     own = result.measured.per_query["ndcg@10"]
     rows = []
-    with Progress(len(codecs) * len(counts), f"{judged.name}: comparing", result.how.shown) as bar:
+    with Progress(len(codecs), f"{judged.name}: comparing", result.how.shown) as bar:
         for codec in codecs:
+            scored = score_cached(queries, cache, identity.space, result.page_keys, codec, None, identity.device)
             for count in counts:
-                scored = score_cached(queries, cache, identity.space, result.page_keys, codec, count, identity.device)
-                for aggregation in AGGREGATIONS if count > 1 else ("max",):
-                    values = measure(scored.total(aggregation), judged).per_query["ndcg@10"]
+                size = _bytes(scored, cache, result, codec, count)
+                for aggregation in _aggregations(count, identity.variants):
+                    total = (
+                        scored.total(aggregation) if count == identity.variants else _first(scored, count, aggregation)
+                    )
+                    values = measure(total, judged).per_query["ndcg@10"]
                     test = paired_test(values, own)
                     low, high = bootstrap_interval(values)
-                    size = scored.mean_bytes or 0.0
                     mean = float(values.mean())
                     rows.append(Choice(codec, count, aggregation, mean, low, high, size, test.difference, test.p_value))
-                bar(1)
+            bar(1)
     return rows
+
+
+def _aggregations(count: int, variants: int) -> tuple[str, ...]:
+    """Fused scores of some variants are not in the scores of all."""
+    if count == 1:
+        return ("max",)
+    return AGGREGATIONS if count == variants else ("max", "mean")
+
+
+def _first(scored: Scored, count: int, aggregation: str) -> Floats:
+    assert scored.variants is not None
+    return Scored(scored.fused, scored.variants[:, :, :count]).total(aggregation)
+
+
+def _bytes(scored: Scored, cache: Cache, result: Result, codec: str, count: int) -> float:
+    if count == result.identity.variants:
+        return scored.mean_bytes or 0.0
+    return mean_bytes(cache, result.identity.space, result.page_keys, codec, count)
