@@ -2,7 +2,7 @@
 
     python scripts/make_samples.py [--into src/varsdoc/samples]
 
-The PDFs of printed.py are written by hand and have a text layer; the others are pictures. Pixels are the same each
+The PDFs of printed.py and columns.py are written by hand and have a text layer; the others are pictures. Pixels are the same each
 time; bytes are as far as the JPEG and TIFF writers at hand allow.
 """
 
@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from PIL import Image
-from sample_documents import pictured, printed
+
+from sample_documents import columns, pictured, printed
 from sample_documents.scans import scanned
 from sample_documents.sheets import PictureSheet, pdf_bytes
 
@@ -27,8 +28,8 @@ def write_all(folder: Path) -> None:
         ("annual-report.pdf", printed.annual_report()),
         ("ferry-app-slides.pdf", printed.slides()),
         ("lab-safety-manual.pdf", printed.manual()),
-        ("moss-paper.pdf", printed.paper()),
-        ("newsletter.pdf", printed.newsletter()),
+        ("moss-paper.pdf", columns.paper()),
+        ("newsletter.pdf", columns.newsletter()),
     ):
         (folder / name).write_bytes(pdf_bytes(sheets, name.removesuffix(".pdf")))
     for name, sheet in (
@@ -41,7 +42,9 @@ def write_all(folder: Path) -> None:
     scanned(pictured.letter().image, seed=1, skew=1.2).save(folder / "letter-scan.jpg", quality=55)
     scanned(pictured.receipt().image, seed=2, skew=-0.8, noise=3).save(folder / "receipt.jpg", quality=60)
     pages = [
-        scanned(sheet.image, seed=3 + i, skew=0.7 - 1.1 * i, noise=2).point(lambda grey: 255 * (grey > 150)).convert("1")
+        scanned(sheet.image, seed=3 + i, skew=0.7 - 1.1 * i, noise=2)
+        .point(lambda grey: 255 * (grey > 150))
+        .convert("1")
         for i, sheet in enumerate(pictured.minutes())
     ]
     pages[0].save(folder / "minutes-fax.tif", save_all=True, append_images=pages[1:], compression="group4")
@@ -54,7 +57,13 @@ def _flat(sheet: PictureSheet) -> Image.Image:
 
 def _picture_pdf(sheet: PictureSheet, path: Path) -> None:
     sheet.image.save(
-        path, quality=60, resolution=72 * sheet.scale, title=path.stem, creationDate=DAY, modDate=DAY, producer="varsdoc"
+        path,
+        quality=60,
+        resolution=72 * sheet.scale,
+        title=path.stem,
+        creationDate=DAY,
+        modDate=DAY,
+        producer="varsdoc",
     )
 
 

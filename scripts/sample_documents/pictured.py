@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .sheets import A4, BLACK, BLUE, GREY, LIGHT, WHITE, PictureSheet, curve, paragraph, table, width_of
+from .sheets import A4, BLACK, BLUE, GREY, LIGHT, PictureSheet, curve, paragraph, table, width_of
 
 LEFT, WIDE = 60, 475
 
@@ -66,8 +66,9 @@ def invoice() -> PictureSheet:
 
 def timetable() -> PictureSheet:
     page = PictureSheet()
-    page.box(0, 0, 595, 80, fill=BLUE)
-    page.text(LEFT, 22, "Bus 14: Hospital - Ferry Quay", 26, "bold", WHITE)
+    page.box(0, 0, 595, 12, fill=BLUE)
+    page.text(LEFT, 28, "Bus timetable, line 14", 26, "bold", BLUE)
+    page.text(LEFT, 66, "Hospital - Market Square - Ferry Quay", 15)
     weekday = [
         ("Stop", "first", "", "", "", "last"),
         ("Hospital", "05:52", "07:12", "12:32", "17:02", "22:47"),
@@ -91,7 +92,11 @@ def timetable() -> PictureSheet:
 
 def receipt() -> PictureSheet:
     page = PictureSheet((300, 470), 1.9)
-    for y, words, size in ((22, "CAFE PELICAN", 18), (48, "12 Wharf Street", 12), (66, "Table 7   02.08.2024  15:26", 12)):
+    for y, words, size in (
+        (22, "CAFE PELICAN", 18),
+        (48, "12 Wharf Street", 12),
+        (66, "Table 7   02.08.2024  15:26", 12),
+    ):
         page.text(150 - width_of(words, size, "typed") / 2, y, words, size, "typed")
     lines = [
         ("2 Cinnamon bun", "7.60"),
@@ -150,12 +155,13 @@ def minutes() -> list[PictureSheet]:
     first, second = PictureSheet(), PictureSheet()
     first.text(LEFT, 55, "Garden association Sunnyside", 14)
     first.text(LEFT, 80, "Minutes of the meeting on 21 March", 20, "bold")
-    first.text(LEFT, 120, "Present: Abara, Castellan, Dunmore, Ekström, Falk", 13)
+    first.text(LEFT, 120, "Present: Abara, Castellan, Dunmore, Ekholm, Falk", 13)
     y = 160.0
     for heading, words in (
         (
             "1. Water bill",
-            "The water bill rose to 1,940 EUR because of a burst pipe. Falk asks every member to read the meter monthly.",
+            "The water bill rose to 1,940 EUR because of a burst pipe. Falk asks every member to read the meter "
+            "monthly.",
         ),
         ("2. Compost", "Kitchen waste attracts rats. Cooked food is forbidden on the compost heap from now on."),
         ("3. New members", "Eleven families are on the waiting list. Plot 9 goes to the Ibsen family."),
@@ -169,7 +175,7 @@ def minutes() -> list[PictureSheet]:
         ("Repair greenhouse heating", "Castellan", "10 April"),
         ("Order seed potatoes", "Abara", "1 April"),
         ("Paint the fence", "Dunmore", "30 May"),
-        ("Bee hive inspection", "Ekström", "15 May"),
+        ("Bee hive inspection", "Ekholm", "15 May"),
     ]
     y = table(second, LEFT, 120, [230, 130, 115], rows, 13)
     second.text(LEFT, y + 10, "5. Summer party", 18, "bold")

@@ -64,9 +64,7 @@ class PdfSheet:
         self.width, self.height = size
         self._operators: list[str] = []
 
-    def text(
-        self, x: float, y: float, words: str, size: float = 11, face: Face = "plain", ink: Colour = BLACK
-    ) -> None:
+    def text(self, x: float, y: float, words: str, size: float = 11, face: Face = "plain", ink: Colour = BLACK) -> None:
         escaped = words.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
         name = list(_PDF_FONTS).index(face)
         base = self.height - y - 0.8 * size
@@ -104,9 +102,7 @@ class PictureSheet:
         self.image = Image.new("RGB", (round(size[0] * scale), round(size[1] * scale)), "white")
         self._pen = ImageDraw.Draw(self.image)
 
-    def text(
-        self, x: float, y: float, words: str, size: float = 11, face: Face = "plain", ink: Colour = BLACK
-    ) -> None:
+    def text(self, x: float, y: float, words: str, size: float = 11, face: Face = "plain", ink: Colour = BLACK) -> None:
         font, at = _font(round(size * self.scale)), (x * self.scale, y * self.scale)
         if face == "typed":
             for i, letter in enumerate(words):
@@ -147,9 +143,7 @@ def pdf_bytes(sheets: Sequence[PdfSheet], title: str) -> bytes:
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 {sheet.width:g} {sheet.height:g}] "
             f"/Resources << /Font << {fonts} >> >> /Contents {first + 2 * i + 1} 0 R >>".encode()
         )
-        objects.append(
-            f"<< /Length {len(packed)} /Filter /FlateDecode >>\nstream\n".encode() + packed + b"\nendstream"
-        )
+        objects.append(f"<< /Length {len(packed)} /Filter /FlateDecode >>\nstream\n".encode() + packed + b"\nendstream")
     objects.append(f"<< /Title ({title}) /Producer (varsdoc scripts/make_samples.py) >>".encode("latin-1"))
     return _with_table(objects)
 
