@@ -2,8 +2,8 @@
 
     python scripts/make_samples.py [--into src/varsdoc/samples]
 
-The PDFs of printed.py and columns.py are written by hand and have a text layer; the others are pictures. Pixels are the same each
-time; bytes are as far as the JPEG and TIFF writers at hand allow.
+The PDFs of printed.py and columns.py are written by hand and have a text layer; the others are pictures. Pixels are
+the same each time; bytes are as far as the JPEG and TIFF writers at hand allow.
 """
 
 from __future__ import annotations

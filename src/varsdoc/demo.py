@@ -91,6 +91,8 @@ def run(docs: str | None = None, into: str | None = None, ask: Sequence[str] = (
         facts = done.to_json() | {"index": where, "pages": pages, "answers": [answer.to_json() for answer in answers]}
         print(json.dumps(facts, ensure_ascii=False, indent=2))
         return
+    if any(answer.asked.document for answer in answers):
+        console.print("A star marks the page where the answer is.\n")
     for answer in answers:
         if not answer.asked.known_miss:
             _show(console, answer)
@@ -140,22 +142,22 @@ def _how(index: Index) -> str:
 
 
 def _show(console: Console, answer: Answer) -> None:
-    """One question with its best pages; the expected one is marked."""
+    """One question with its best pages, in 80 columns; the expected page has a star."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
-    title = f"[bold]{escape(answer.asked.question)}[/bold]"
-    table = Table("rank", "document", "page", "score", "variant", "scores of all variants", "", title=title)
-    table.title_justify, table.title_style = "left", ""
+    columns = ("rank", "document", "page", "score", "variant", "scores of all variants")
+    table = Table(*columns, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for rank, hit in enumerate(answer.hits[:SHOWN], 1):
         expected = answer.asked.is_answered_by(hit)
-        each = "  ".join(f"{value:.2f}" for value in hit.variant_scores)
-        row = (str(rank), escape(hit.document), str(hit.page), f"{hit.score:.2f}", str(hit.variant), each)
-        table.add_row(*row, "expected" if expected else "", style="green" if expected else "")
+        each = " ".join(f"{value:.1f}" for value in hit.variant_scores)
+        cells = (escape(hit.document), str(hit.page), f"{hit.score:.2f}", str(hit.variant), each)
+        table.add_row(f"{rank} *" if expected else str(rank), *cells, style="green" if expected else "")
+    console.print(f"[bold]{escape(answer.asked.question)}[/bold]")
     console.print(table)
     if answer.asked.document and answer.rank != 1:
-        console.print(f"[yellow]Not first: {_missed(answer)}[/yellow]")
-    console.print()
+        console.print(f"[yellow]Not first: {_missed(answer)}[/yellow]\n")
 
 
 def _missed(answer: Answer) -> str:
