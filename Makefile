@@ -13,8 +13,9 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench]"
 	touch $@
 
+# make demo DOCS=folder [ASK="a question"]: your documents instead of the samples.
 demo: $(READY)
-	$(BIN)/varsdoc demo
+	$(BIN)/varsdoc demo $(if $(DOCS),--docs "$(DOCS)") $(if $(ASK),--ask "$(ASK)")
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -87,14 +87,6 @@ def test_errors_are_one_line_with_the_right_code(arguments: list[str], code: int
     assert done.stdout == ""
 
 
-def test_demo_ranks_pages_and_says_what_it_is() -> None:
-    done = run("-m", "varsdoc", "demo", COLUMNS="120")
-    assert done.returncode == 0, done.stderr
-    assert "score" in done.stdout
-    assert "annual-report" in done.stdout
-    assert "untrained" in done.stdout
-
-
 def test_model_and_scoring_run_on_a_bare_gpu_host() -> None:
     """From the source tree, with only what the design lists there: every other dependency of ours refused."""
     program = """

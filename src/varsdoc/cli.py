@@ -92,11 +92,16 @@ app.command("bench")(evaluation.bench)
 
 
 @app.command()
-def demo() -> None:
-    """Encode a few sample pages, ask questions, and show which pages answer, by which reading."""
+def demo(
+    docs: Annotated[Optional[str], typer.Option("--docs", help="A folder of yours instead of the samples.")] = None,  # noqa: UP045
+    into: Annotated[Optional[str], typer.Option("--into", help="The collection; default: kept in the cache.")] = None,  # noqa: UP045
+    ask: Annotated[Optional[list[str]], typer.Option("--ask", help="A question of yours; may be repeated.")] = None,  # noqa: UP045
+    as_json: Json = False,
+) -> None:
+    """Index sample documents, ask questions, and show which pages answer, by which reading."""
     from varsdoc.demo import run
 
-    run()
+    run(docs, into, ask or [], as_json)
 
 
 def _table(facts: dict[str, Any]) -> None:
