@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +15,7 @@ from varsdoc import Index, VarsDoc
 from varsdoc.errors import CollectionError, ConfigError, FingerprintError, InputError
 from varsdoc.index.encoder import Encoder
 from varsdoc.index.store import Store
-from varsdoc.pages import Page, find, read
+from varsdoc.pages import DocumentEnd, Failure, Page, find, read
 
 
 @pytest.fixture
@@ -250,3 +252,34 @@ def test_what_a_kill_left_of_a_new_collection_is_no_collection(papers: Path, tmp
     index = Index.open(tmp_path / "index", model)
     assert index.add(papers).added == 4
     assert len(index) == 4
+
+
+def test_a_page_that_is_there_stays_though_it_cannot_be_drawn_again(
+    index: Index, papers: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One page is missing, so the document is read again; this time its neighbour fails, for want of memory say."""
+    refused = Page.image(next(p for p in read(find([papers / "a.tiff"])) if isinstance(p, Page) and p.number == 1))
+    encode_pages = model.encode_pages
+
+    def choosy(images, **options):  # type: ignore[no-untyped-def]
+        if any(image.tobytes() == refused.tobytes() for image in images):
+            raise InputError("This page is not to my taste.")
+        return encode_pages(images, **options)
+
+    monkeypatch.setattr(model, "encode_pages", choosy)
+    index.add(papers)
+    monkeypatch.setattr("varsdoc.pages.read", _failing_on(2))
+    again = index.add(papers)
+    assert (again.added, again.unchanged, [f.page for f in again.failed]) == (0, 3, [2])
+    assert sorted((hit.document, hit.page) for hit in index.search("v")) == [("a.tiff", 1), ("a.tiff", 3), ("b.png", 1)]
+
+
+def _failing_on(number: int) -> Callable[..., Iterator[Page | Failure | DocumentEnd]]:
+    """The reader, but a page comes as a failure."""
+
+    def reading(*args: Any, **options: Any) -> Iterator[Page | Failure | DocumentEnd]:
+        for item in read(*args, **options):
+            bad = isinstance(item, Page) and item.number == number
+            yield Failure(item.document.source, "It needs more memory.", number) if bad else item
+
+    return reading

@@ -160,11 +160,10 @@ def _document(
             encode()
     if chunk:
         encode()
-    rows = beside.pages.search().where(f"version = '{version}'").select(["codes"]).to_arrow()
-    if rows.num_rows != document.pages:
-        raise CollectionError(f"{document.name} has {document.pages} pages, and {rows.num_rows} were encoded anew.")
-    code_bytes = sum(len(codes) for codes in rows["codes"].to_pylist())
-    beside.commit([replace(document, version=version, code_bytes=code_bytes)])
+    sizes = beside.code_bytes(version)
+    if len(sizes) != document.pages:
+        raise CollectionError(f"{document.name} has {document.pages} pages, and {len(sizes)} were encoded anew.")
+    beside.commit([replace(document, version=version, code_bytes=sum(sizes.values()))])
 
 
 def _pages(old: Generation, document: StoredDocument, staged: set[int]) -> Iterator[Page]:

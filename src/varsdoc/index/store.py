@@ -30,6 +30,7 @@ from varsdoc.index.tables import (
 
 # A reader that opened an older version of a table goes on reading it for this long after a writer's cleanup.
 KEEP_VERSIONS = timedelta(hours=1)
+_BATCH_ROWS = 64
 
 
 class Store:
@@ -197,6 +198,15 @@ class Generation:
         for version, page in zip(rows["version"].to_pylist(), rows["page"].to_pylist(), strict=True):
             found.setdefault(version, set()).add(page)
         return found
+
+    def code_bytes(self, version: str) -> dict[int, int]:
+        """The size of each page's codes, a batch at a time: a long document's do not fit in memory together."""
+        rows = self.pages.search().where(f"version = {_literal(version)}").select(["page", "codes"])
+        sizes: dict[int, int] = {}
+        for batch in rows.to_batches(batch_size=_BATCH_ROWS):
+            pairs = zip(batch["page"].to_pylist(), batch["codes"], strict=True)
+            sizes.update((page, codes.as_buffer().size) for page, codes in pairs)
+        return sizes
 
     def stage(self, pages: list[StoredPage]) -> None:
         if pages:
