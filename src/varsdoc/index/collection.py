@@ -221,6 +221,7 @@ class Index:
 
     def _reading(self, work: Callable[[Snapshot], T]) -> T:
         """Run on the latest commit. If its files were cleaned away meanwhile, once more on a fresh view."""
+        from varsdoc.index.pinned import MovedOnError
         from varsdoc.index.snapshot import Snapshot
 
         with self._guard:
@@ -231,7 +232,7 @@ class Index:
                     self._snapshot.refresh()
                 return work(self._snapshot)
             except Exception as error:
-                if not is_store_error(error):
+                if not is_store_error(error) and not isinstance(error, MovedOnError):
                     raise
             try:
                 self._snapshot = None

@@ -1,12 +1,13 @@
 """The pages behind an answer, read from the version of the table that was searched.
 
 A document may be replaced while someone looks at an answer; its codes, heatmap and picture still are those that were
-scored. Only when that version was cleaned away (an hour after a later write) does an answer say that it is too old.
+scored. Only when that version was cleaned away (an hour after it was replaced) does an answer say that it is too old.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from varsdoc.errors import CollectionError
@@ -14,11 +15,16 @@ from varsdoc.index.snapshot import PageRow, Snapshot
 from varsdoc.index.store import is_store_error
 
 
-class PinnedPages:
-    """Some pages of one version of the table."""
+class MovedOnError(CollectionError):
+    """The version that was searched is gone."""
 
-    def __init__(self, table: Any, pages: dict[str, tuple[PageRow, int]]) -> None:
+
+class PinnedPages:
+    """Some pages of one version of the table; `moved_on` is called when that version turns out to be gone."""
+
+    def __init__(self, table: Any, pages: dict[str, tuple[PageRow, int]], moved_on: Callable[[], None]) -> None:
         self._table, self._pages = table, pages  # by id: the page, and Lance's row id
+        self._moved_on = moved_on
         self._codes: dict[str, bytes] = {}
         self._guard = threading.Lock()
 
@@ -46,11 +52,13 @@ class PinnedPages:
         except Exception as error:
             if not is_store_error(error):
                 raise
-            raise CollectionError("The collection has moved on since this search; search again.") from error
+            self._moved_on()
+            raise MovedOnError("The collection has moved on since this search; search again.") from error
         return list(found)
 
 
 def pinned(snapshot: Snapshot, rows: list[int]) -> PinnedPages:
     table, row_ids = snapshot.at(rows)
     pages = [snapshot.pages[row] for row in rows]
-    return PinnedPages(table, {page.id: (page, row_id) for page, row_id in zip(pages, row_ids, strict=True)})
+    found = {page.id: (page, row_id) for page, row_id in zip(pages, row_ids, strict=True)}
+    return PinnedPages(table, found, snapshot.distrust)

@@ -27,9 +27,8 @@ from varsdoc.index.tables import (
     page_schema,
     read_document,
 )
+from varsdoc.index.tidying import KEEP_VERSIONS, needs_cleanup, needs_compaction, optimize
 
-# A reader that opened an older version of a table goes on reading it for this long after a writer's cleanup.
-KEEP_VERSIONS = timedelta(hours=1)
 _BATCH_ROWS = 64
 
 
@@ -247,28 +246,10 @@ class Generation:
         exclusive  no other process can be writing (an OS lock is held), so files of dead writers can go at once
         """
         self._check()
-        _optimize(self.documents, keep, exclusive)
-        if force or needs_compaction(self.pages):
-            _optimize(self.pages, keep, exclusive)
-
-
-def needs_compaction(table: Any) -> bool:
-    """Many small files beside the largest, or a quarter of the rows outside it: then rewriting is paid back.
-
-    A rewrite touches every row, so it may only come when the table has grown by a share of itself; each row is then
-    rewritten a bounded number of times, however large the table becomes.
-    """
-    stats = table.stats()
-    fragments = stats["fragment_stats"]
-    if fragments["num_fragments"] <= 16:
-        return False
-    outside = stats["num_rows"] - fragments["lengths"]["max"]
-    return bool(outside * 4 >= stats["num_rows"] or fragments["num_fragments"] > 1000)
-
-
-def _optimize(table: Any, keep: timedelta, exclusive: bool) -> None:
-    table.checkout_latest()
-    table.optimize(cleanup_older_than=keep, delete_unverified=exclusive)
+        optimize(self.documents, keep, exclusive)
+        self.pages.checkout_latest()
+        if force or needs_compaction(self.pages) or needs_cleanup(self.pages, keep):
+            optimize(self.pages, keep, exclusive)
 
 
 def read_state(table: Any) -> State:
