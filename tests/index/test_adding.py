@@ -104,6 +104,21 @@ def test_two_sources_with_one_name_are_told_apart_and_stay_so(index: Index, tmp_
     assert {d.document: d.source for d in index.list()} == sources
 
 
+def test_a_name_means_the_document_and_not_a_file_in_the_working_folder(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = picture(tmp_path / "two" / "page.png", 2)
+    picture(tmp_path / "one" / "page.png", 1)
+    index.add(second)
+    index.add(tmp_path / "one")
+    assert names(index) == ["page (2).png", "page.png"]
+    monkeypatch.chdir(tmp_path / "one")  # here page.png is the other one
+    index.remove("page.png")
+    assert {d.source for d in index.list()} == {str(tmp_path / "one" / "page.png")}
+    index.remove(str(tmp_path / "one" / "page.png"))
+    assert names(index) == []
+
+
 def test_metadata_is_laid_over_and_filters(index: Index, papers: Path, tmp_path: Path) -> None:
     file = tmp_path / "about.jsonl"
     lines = [{"document": "a.tiff", "team": "Sales", "draft": True}, {"document": "papers/b.png", "team": "It's"}]

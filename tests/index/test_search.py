@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +204,23 @@ def test_a_damaged_collection_is_a_sentence(tmp_path: Path, model: VarsDoc) -> N
     with pytest.raises(CollectionError, match="cannot be read") as caught:
         Index.open(tmp_path / "index", model).search("valve")
     assert ".rs:" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lost", ["collection.lance/_versions/*", "documents_1.lance/*/*", "documents_1.lance", "pages_1.lance"]
+)
+def test_a_collection_that_cannot_be_read_is_a_sentence_whatever_is_asked(
+    tmp_path: Path, model: VarsDoc, lost: str
+) -> None:
+    place = tmp_path / "index"
+    Index.open(place, model).add(tiff(tmp_path / "a.tiff", [1, 2]))
+    for path in place.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"")
+    asked = (Index.list, lambda i: i.search("valve"), lambda i: i.remove("a.tiff"), lambda i: i.add(tmp_path))
+    for ask in asked:
+        with pytest.raises(CollectionError, match="cannot be (read|written)") as caught:
+            ask(Index.open(place, model))
+        assert ".rs:" not in str(caught.value)
 
 
 def test_a_store_out_of_reach_is_not_an_empty_one() -> None:

@@ -140,6 +140,19 @@ class Store:
                 self.db.drop_table(name)
 
     @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What LanceDB cannot read ends in one sentence."""
+        try:
+            yield
+        except Exception as error:
+            if not is_lance_error(error):
+                raise
+            raise CollectionError(
+                f"{self.uri} cannot be read ({short(error)}); it is damaged or out of reach. If it stays so, index the "
+                "documents again into a new folder."
+            ) from error
+
+    @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
         """Be the one writer. What LanceDB cannot write ends in one sentence."""
         try:
@@ -279,7 +292,11 @@ def storage_options(uri: str) -> dict[str, str] | None:
 
 
 def is_lance_error(error: Exception) -> bool:
-    return isinstance(error, OSError | RuntimeError | ValueError) and "lance error" in str(error)
+    """Whether LanceDB says that something is wrong with its files, or that a table is not there."""
+    said = str(error)
+    return is_store_error(error) and (
+        "lance error" in said or re.search(r"^Table '\w+' was not found", said) is not None
+    )
 
 
 def short(error: Exception) -> str:

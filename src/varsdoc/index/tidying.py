@@ -48,8 +48,8 @@ def needs_cleanup(table: Any, keep: timedelta) -> bool:
 def expiry(table: Any, keep: timedelta) -> timedelta | None:
     """The age beyond which a version was out of use for `keep`; None where none was.
 
-    Lance counts from when a version was made. A version may be made a year ago and replaced now, with readers on it: the
-    last that is older than `keep` was the latest until less than `keep` ago, so it stays, and what came before it goes.
+    Lance counts from when a version was made. It may be made a year ago and replaced now, with readers on it: the last
+    that is older than `keep` was the latest until less than `keep` ago, so it stays, and what came before it goes.
     """
     now = datetime.now()
     old = sorted(v["timestamp"] for v in table.list_versions() if now - v["timestamp"] >= keep)
