@@ -111,6 +111,7 @@ def test_a_name_means_the_document_and_not_a_file_in_the_working_folder(
     picture(tmp_path / "one" / "page.png", 1)
     index.add(second)
     index.add(tmp_path / "one")
+    index.add(second, metadata={"year": 2023})  # its row is now behind the other's
     assert names(index) == ["page (2).png", "page.png"]
     monkeypatch.chdir(tmp_path / "one")  # here page.png is the other one
     index.remove("page.png")

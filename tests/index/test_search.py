@@ -218,7 +218,7 @@ def test_a_collection_that_cannot_be_read_is_a_sentence_whatever_is_asked(
         shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"")
     asked = (Index.list, lambda i: i.search("valve"), lambda i: i.remove("a.tiff"), lambda i: i.add(tmp_path))
     for ask in asked:
-        with pytest.raises(CollectionError, match="cannot be (read|written)") as caught:
+        with pytest.raises(CollectionError, match=r"cannot be (read|written)") as caught:
             ask(Index.open(place, model))
         assert ".rs:" not in str(caught.value)
 

@@ -293,10 +293,7 @@ def storage_options(uri: str) -> dict[str, str] | None:
 
 def is_lance_error(error: Exception) -> bool:
     """Whether LanceDB says that something is wrong with its files, or that a table is not there."""
-    said = str(error)
-    return is_store_error(error) and (
-        "lance error" in said or re.search(r"^Table '\w+' was not found", said) is not None
-    )
+    return is_store_error(error) and re.search(r"lance error|^Table '\w+' was not found", str(error)) is not None
 
 
 def short(error: Exception) -> str:
