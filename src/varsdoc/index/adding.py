@@ -152,10 +152,13 @@ class Run:
     def _take_failure(self, failure: Failure) -> None:
         """A page that lies in the table is there, though it could not be drawn again this time."""
         opened = [o for o in self._open.values() if o.document.source == failure.source]
-        if failure.page is None or not any(self._reuse(o, failure.page) for o in opened):
-            self.fail(failure.source, failure.reason, failure.page)
-            for one in opened if failure.page is not None else []:
-                one.missing.add(failure.page)
+        page = failure.page
+        if page is not None and any(self._reuse(one, page) for one in opened):
+            return
+        self.fail(failure.source, failure.reason, page)
+        if page is not None:
+            for one in opened:
+                one.missing.add(page)
 
     def _reuse(self, opened: _Open, page: int) -> bool:
         """Take a page from the table, where an earlier run staged it from the same bytes."""
@@ -281,7 +284,7 @@ def _is_gone(source: str) -> bool:
 
 def _root(path: str) -> str:
     """The folder before a pattern's first wildcard, or the path itself, resolved as sources are."""
-    plain = Path(path)
+    plain = Path(path).expanduser()  # as `find` does
     parts = plain.parts
     if not plain.exists():
         wild = next((i for i, part in enumerate(parts) if any(c in part for c in "*?[")), len(parts))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, Any, Literal, NoReturn, Optional
 
 import typer
 
-from varsdoc.errors import ConfigError
+from varsdoc.errors import ConfigError, VarsDocError
 
 Into = Annotated[str, typer.Option("--into", help="The collection: a folder, or a URI like s3://bucket/name.")]
 Where = Annotated[
@@ -25,8 +25,11 @@ Device = Annotated[Optional[str], typer.Option(help="cpu, cuda, cuda:1, mps; def
 Dtype = Annotated[Optional[str], typer.Option(help="float32, bfloat16, float16, or int8 on CPU.")]  # noqa: UP045
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
-CodecName = Annotated[Optional[str], typer.Option("--codec", help="float16, int8 or binary; of a new collection.")]  # noqa: UP045
-Pool = Annotated[Optional[int], typer.Option("--pool", help="Keep every n-th part of a page's vectors.")]  # noqa: UP045
+CodecName = Annotated[
+    Optional[Literal["float16", "int8", "binary"]],  # noqa: UP045
+    typer.Option("--codec", help="How codes are kept; of a new collection."),
+]
+Pool = Annotated[Optional[int], typer.Option("--pool", min=1, help="Keep one vector of every n.")]  # noqa: UP045
 Share = Annotated[bool, typer.Option("--share", help="Store equal codes of a page once.")]
 
 # One search reads what it needs; filling memory with a large collection's codes first would take longer than it saves.
@@ -111,11 +114,9 @@ def search(
         raise typer.BadParameter("--hybrid needs a question in words.")
     opened = Index.open(at, model, device=device, dtype=dtype, memory=_ONE_SEARCH_BYTES, lists=False)
     hits = opened.search(query, k, where, like=like, hybrid=hybrid, candidates=candidates, exhaustive=exhaustive)
-    written = _write_heatmaps(hits, Path(heatmaps)) if heatmaps else [None] * len(hits)
+    written = _write_heatmaps(hits, Path(heatmaps)) if heatmaps else None
     if as_json:
-        shown = [
-            hit.to_json() | ({} if path is None else {"heatmap": path}) for hit, path in zip(hits, written, strict=True)
-        ]
+        shown = [hit.to_json() | ({"heatmap": written[i]} if written else {}) for i, hit in enumerate(hits)]
         _print_json({"query": query, **({} if like is None else {"like": like}), "hits": shown})
     else:
         _table(hits)
@@ -143,7 +144,6 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove documents from a collection; their files are not touched."""
-    from varsdoc.errors import VarsDocError
     from varsdoc.index import Index
 
     opened = Index.open(at)
@@ -267,8 +267,13 @@ def _write_heatmaps(hits: list[Any], folder: Path) -> list[str | None]:
     written: list[str | None] = []
     for rank, hit in enumerate(hits, 1):
         path = folder / f"{rank:02d}-{hit.id}.png"
-        hit.heatmap().save(path)
-        written.append(str(path))
+        try:
+            hit.heatmap().save(path)
+        except VarsDocError as error:  # a collection without pictures whose source is gone: the answer still stands
+            _say(f"no heatmap of {hit.document}, page {hit.page}: {error}")
+            written.append(None)
+        else:
+            written.append(str(path))
     return written
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from varsdoc.errors import CollectionError, FingerprintError
 from varsdoc.index.adding import Failed, progress_bar
-from varsdoc.index.encoder import Encoder
+from varsdoc.index.encoder import Encoder, check_codec
 from varsdoc.index.fingerprint import Fingerprint, load_model, of_model
 from varsdoc.index.store import Generation, Store
 from varsdoc.index.tables import State, StoredDocument, version_of
@@ -101,12 +101,10 @@ def _target(
     device: str | None,
     dtype: str | None,
 ) -> tuple[Encoder, Fingerprint]:
-    from varsdoc.index.codecs import get_codec
-
-    encoder = Encoder(_own_model(found, device, dtype) if model is None else model, device=device, dtype=dtype)
     name = codec or found.codec
     kept = dict(found.codec_options) if name == found.codec and options is None else dict(options or {})
-    get_codec(name, **kept)
+    check_codec(name, kept)
+    encoder = Encoder(_own_model(found, device, dtype) if model is None else model, device=device, dtype=dtype)
     return encoder, of_model(encoder.model(None), name, kept, found.images, found.long_side)
 
 
