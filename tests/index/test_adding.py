@@ -65,6 +65,24 @@ def test_a_document_that_became_unreadable_keeps_its_previous_version(index: Ind
     assert {hit.id: hit.score for hit in index.search("valve")} == before
 
 
+def test_a_document_that_breaks_off_is_not_shown_in_part(
+    index: Index, papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking_off(*args: Any, **options: Any) -> Iterator[Page | Failure | DocumentEnd]:
+        for item in read(*args, **options):
+            if isinstance(item, DocumentEnd) and item.pages == 3:
+                failure = Failure(item.document.source, "It has too many bad pages.")
+                yield from (failure, DocumentEnd(item.document, item.pages, (failure,)))
+            else:
+                yield item
+
+    monkeypatch.setattr("varsdoc.pages.read", breaking_off)
+    done = index.add(papers)
+    assert (done.added, [Path(failed.source).name for failed in done.failed]) == (1, ["a.tiff"])
+    assert names(index) == ["b.png"]
+    assert pages_in_table(tmp_path / "index") == 1
+
+
 def test_files_that_are_gone_are_counted_and_pruned_on_request(index: Index, papers: Path, tmp_path: Path) -> None:
     index.add(papers)
     other = picture(tmp_path / "elsewhere" / "c.png", 9)

@@ -49,6 +49,16 @@ def test_where_is_sql_on_document_page_and_metadata(index: Index, where: str, ex
     assert len(index.search("valve", k=50, where=where)) == expected
 
 
+def test_a_hit_shows_the_cells_of_its_own_page_and_not_the_prompt(index: Index, model: VarsDoc) -> None:
+    """The map is the page's image cells, in rows and columns, against the question: neither shifted nor turned."""
+    question = model.encode_queries(["red valve"])[0].float().numpy()
+    for hit in index.search("red valve", k=3):
+        page = model.encode_pages([hit.image()])[0]
+        for variant, token in ((0, 0), (hit.variant, len(question) - 1)):
+            expected = (page.cells[variant].float().numpy() @ question[token]).reshape(page.grid)
+            assert hit.similarity(variant, token) == pytest.approx(expected, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("where", "said"),
     [
