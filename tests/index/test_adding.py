@@ -14,7 +14,7 @@ from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import CollectionError, ConfigError, FingerprintError, InputError
 from varsdoc.index.encoder import Encoder
-from varsdoc.index.store import Store
+from varsdoc.index.store import Generation, Store
 from varsdoc.pages import DocumentEnd, Failure, Page, find, read
 
 
@@ -324,3 +324,25 @@ def test_a_codec_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Pat
     with pytest.raises(ConfigError):
         Index.open(tmp_path / "index", **wrong)
     assert not (tmp_path / "index").exists()
+
+
+def test_a_page_that_was_staged_late_is_not_seen_before_its_commit(
+    index: Index, papers: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that was missing is encoded by a later run, which is killed before it says so."""
+    with monkeypatch.context() as patch:
+        patch.setattr("varsdoc.pages.read", _failing_on(1))
+        assert [failed.page for failed in index.add(papers).failed] == [2]
+    with monkeypatch.context() as patch:
+        patch.setattr(Generation, "commit", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            index.add(papers)
+    shown = [("a.tiff", 1), ("a.tiff", 3), ("b.png", 1)]
+    assert sorted((hit.document, hit.page) for hit in index.search("v")) == shown
+    done = index.add(papers)
+    assert (done.added, done.unchanged, done.failed) == (1, 3, [])
+    assert len(index.search("v")) == 4
+
+
+def _killed(*_: Any) -> None:
+    raise KeyboardInterrupt
