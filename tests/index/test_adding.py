@@ -272,6 +272,18 @@ def test_a_folder_with_other_things_is_not_written_to(papers: Path, model: VarsD
         Index.open(papers, model)
 
 
+def test_a_tilde_is_the_home_folder_for_paths_and_collections_alike(
+    papers: Path, tmp_path: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    index = Index.open("~/index", model)
+    assert index.add("~/papers").added == 4
+    assert (tmp_path / "index" / "collection.lance").is_dir()
+    (papers / "b.png").unlink()
+    assert index.add("~/papers").gone == ["b.png"]
+
+
 def test_nothing_found_makes_no_collection(index: Index, tmp_path: Path) -> None:
     done = index.add(tmp_path / "nowhere")
     assert done.nothing_done

@@ -80,10 +80,10 @@ def index(
         page = "" if failed.page is None else f", page {failed.page}"
         _say(f"skipped {failed.source}{page}: {failed.reason}")
     if done.gone:
-        _say(f"{len(done.gone)} documents are gone from disk and still in the collection (--prune removes them).")
-    pruned = f", {len(done.pruned)} documents pruned" if done.pruned else ""
+        _say(f"{_many(len(done.gone), 'document')} gone from disk, still in the collection (--prune removes them).")
+    pruned = f", {_many(len(done.pruned), 'document')} pruned" if done.pruned else ""
     _say(
-        f"{into}: {done.added} pages added, {done.replaced} replaced, {done.unchanged} unchanged, "
+        f"{into}: {_many(done.added, 'page')} added, {done.replaced} replaced, {done.unchanged} unchanged, "
         f"{len(done.failed)} failed{pruned}."
     )
     if done.nothing_done:
@@ -134,7 +134,7 @@ def list_documents(at: At, where: Where = None, as_json: Json = False) -> None:
     for document in found:
         about = "  ".join(f"{key}={value}" for key, value in document.metadata.items())
         typer.echo(f"{document.pages:6d}  {document.document}" + (f"  {about}" if about else ""))
-    _say(f"{len(found)} documents, {sum(document.pages for document in found)} pages.")
+    _say(f"{_many(len(found), 'document')}, {_many(sum(document.pages for document in found), 'page')}.")
 
 
 def remove(
@@ -150,8 +150,9 @@ def remove(
     removed, failed = [], []
     for name in documents:
         try:
-            removed.append({"document": name, "pages": opened.remove(name, wait=wait)})
-            _say(f"removed {name} ({removed[-1]['pages']} pages).")
+            pages = opened.remove(name, wait=wait)
+            removed.append({"document": name, "pages": pages})
+            _say(f"removed {name} ({_many(pages, 'page')}).")
         except VarsDocError as error:
             failed.append({"document": name, "reason": str(error)})
             _say(f"error: {error}")
@@ -197,11 +198,11 @@ def reindex(
     if not done.needed:
         _say(f"{at} is of this encoder and codec already.")
     elif done.swapped:
-        _say(f"{at}: {done.pages} pages of {done.documents} documents encoded anew.")
+        _say(f"{at}: {_many(done.pages, 'page')} of {_many(done.documents, 'document')} encoded anew.")
     else:
         _say(
-            f"error: {len(done.failed)} documents cannot be encoded anew, so {at} stays with its old encoder; bring "
-            "their files back, or leave them out with --drop-unreadable."
+            f"error: {_many(len(done.failed), 'document')} cannot be encoded anew, so {at} stays with its old encoder; "
+            "bring their files back, or leave them out with --drop-unreadable."
         )
         raise typer.Exit(1)
 
@@ -255,6 +256,14 @@ def _print_json(facts: dict[str, Any]) -> None:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
+
+
+def _many(count: int, what: str) -> str:
+    """
+    >>> _many(1, "page"), _many(2, "page")
+    ('1 page', '2 pages')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _stopped(sentence: str) -> NoReturn:

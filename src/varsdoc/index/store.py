@@ -36,7 +36,7 @@ class Store:
     """The tables of one collection. Opening makes nothing; `create` does."""
 
     def __init__(self, uri: str | Path) -> None:
-        self.uri = str(uri)
+        self.uri = str(uri) if "://" in str(uri) else os.path.expanduser(uri)
         self.folder: Path | None = None if "://" in self.uri else Path(self.uri)
         self._connection: Any = None
         self._check: Callable[[], None] = lambda: None
