@@ -134,6 +134,19 @@ def test_candidates_bound_the_exact_stage_and_exhaustive_lifts_it(index: Index) 
     assert {hit.id: hit.score for hit in few}.items() <= {hit.id: hit.score for hit in every}.items()
 
 
+def test_a_long_answer_keeps_no_more_codes_than_a_few_pages(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [hit.region for hit in index.search("valve", k=9)]
+    monkeypatch.setattr("varsdoc.index.pinned._TOGETHER", 2)
+    hits = index.search("valve", k=9)
+    held = []
+    for hit in hits:
+        assert hit.to_json()["id"] == hit.id
+        held.append(len(hit._source._codes))
+    assert max(held) == 2
+    assert [hit.region for hit in reversed(hits)] == whole[::-1]
+    assert hits[0].similarity() == pytest.approx(index.search("valve", k=1)[0].similarity())
+
+
 def test_codes_on_demand_give_what_resident_codes_give(index: Index) -> None:
     lean = Index.open(index._store.uri, index.model, memory=0)
     for hybrid in (False, True):

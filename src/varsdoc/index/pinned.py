@@ -14,6 +14,8 @@ from varsdoc.errors import CollectionError
 from varsdoc.index.snapshot import PageRow, Snapshot
 from varsdoc.index.store import is_store_error
 
+_TOGETHER = 16  # pages
+
 
 class MovedOnError(CollectionError):
     """The version that was searched is gone."""
@@ -29,12 +31,13 @@ class PinnedPages:
         self._guard = threading.Lock()
 
     def page_codes(self, page_id: str) -> bytes:
-        """All pages' codes come with the first one's: they are small, and an object store is far."""
+        """The next few pages' codes come with it, as an object store is far; no more are kept, as k may be large."""
         with self._guard:
-            if not self._codes:
-                ids = {row_id: known for known, (_, row_id) in self._pages.items()}
-                rows = self._read(sorted(ids), "codes")
-                self._codes = {ids[row["_rowid"]]: row["codes"] for row in rows}
+            if page_id not in self._codes:
+                known = [*self._pages]
+                start = known.index(page_id)
+                ids = {self._pages[one][1]: one for one in known[start : start + _TOGETHER]}
+                self._codes = {ids[row["_rowid"]]: row["codes"] for row in self._read(sorted(ids), "codes")}
             return self._codes[page_id]
 
     def page_jpeg(self, page_id: str) -> bytes:
