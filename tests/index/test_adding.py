@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,8 +14,8 @@ from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import CollectionError, ConfigError, FingerprintError, InputError
 from varsdoc.index.encoder import Encoder
-from varsdoc.index.store import Store
-from varsdoc.pages import Page, find, read
+from varsdoc.index.store import Generation, Store
+from varsdoc.pages import DocumentEnd, Failure, Page, find, read
 
 
 @pytest.fixture
@@ -63,6 +65,24 @@ def test_a_document_that_became_unreadable_keeps_its_previous_version(index: Ind
     assert {hit.id: hit.score for hit in index.search("valve")} == before
 
 
+def test_a_document_that_breaks_off_is_not_shown_in_part(
+    index: Index, papers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaking_off(*args: Any, **options: Any) -> Iterator[Page | Failure | DocumentEnd]:
+        for item in read(*args, **options):
+            if isinstance(item, DocumentEnd) and item.pages == 3:
+                failure = Failure(item.document.source, "It has too many bad pages.")
+                yield from (failure, DocumentEnd(item.document, item.pages, (failure,)))
+            else:
+                yield item
+
+    monkeypatch.setattr("varsdoc.pages.read", breaking_off)
+    done = index.add(papers)
+    assert (done.added, [Path(failed.source).name for failed in done.failed]) == (1, ["a.tiff"])
+    assert names(index) == ["b.png"]
+    assert pages_in_table(tmp_path / "index") == 1
+
+
 def test_files_that_are_gone_are_counted_and_pruned_on_request(index: Index, papers: Path, tmp_path: Path) -> None:
     index.add(papers)
     other = picture(tmp_path / "elsewhere" / "c.png", 9)
@@ -100,6 +120,22 @@ def test_two_sources_with_one_name_are_told_apart_and_stay_so(index: Index, tmp_
     assert names(index) == ["page (2).png"]
     index.add(tmp_path / "one")
     assert {d.document: d.source for d in index.list()} == sources
+
+
+def test_a_name_means_the_document_and_not_a_file_in_the_working_folder(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = picture(tmp_path / "two" / "page.png", 2)
+    picture(tmp_path / "one" / "page.png", 1)
+    index.add(second)
+    index.add(tmp_path / "one")
+    index.add(second, metadata={"year": 2023})  # its row is now behind the other's
+    assert names(index) == ["page (2).png", "page.png"]
+    monkeypatch.chdir(tmp_path / "one")  # here page.png is the other one
+    index.remove("page.png")
+    assert {d.source for d in index.list()} == {str(tmp_path / "one" / "page.png")}
+    index.remove(str(tmp_path / "one" / "page.png"))
+    assert names(index) == []
 
 
 def test_metadata_is_laid_over_and_filters(index: Index, papers: Path, tmp_path: Path) -> None:
@@ -236,6 +272,18 @@ def test_a_folder_with_other_things_is_not_written_to(papers: Path, model: VarsD
         Index.open(papers, model)
 
 
+def test_a_tilde_is_the_home_folder_for_paths_and_collections_alike(
+    papers: Path, tmp_path: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    index = Index.open("~/index", model)
+    assert index.add("~/papers").added == 4
+    assert (tmp_path / "index" / "collection.lance").is_dir()
+    (papers / "b.png").unlink()
+    assert index.add("~/papers").gone == ["b.png"]
+
+
 def test_nothing_found_makes_no_collection(index: Index, tmp_path: Path) -> None:
     done = index.add(tmp_path / "nowhere")
     assert done.nothing_done
@@ -250,3 +298,63 @@ def test_what_a_kill_left_of_a_new_collection_is_no_collection(papers: Path, tmp
     index = Index.open(tmp_path / "index", model)
     assert index.add(papers).added == 4
     assert len(index) == 4
+
+
+def test_a_page_that_is_there_stays_though_it_cannot_be_drawn_again(
+    index: Index, papers: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One page is missing, so the document is read again; this time its neighbour fails, for want of memory say."""
+    refused = Page.image(next(p for p in read(find([papers / "a.tiff"])) if isinstance(p, Page) and p.number == 1))
+    encode_pages = model.encode_pages
+
+    def choosy(images, **options):  # type: ignore[no-untyped-def]
+        if any(image.tobytes() == refused.tobytes() for image in images):
+            raise InputError("This page is not to my taste.")
+        return encode_pages(images, **options)
+
+    monkeypatch.setattr(model, "encode_pages", choosy)
+    index.add(papers)
+    monkeypatch.setattr("varsdoc.pages.read", _failing_on(2))
+    again = index.add(papers)
+    assert (again.added, again.unchanged, [f.page for f in again.failed]) == (0, 3, [2])
+    assert sorted((hit.document, hit.page) for hit in index.search("v")) == [("a.tiff", 1), ("a.tiff", 3), ("b.png", 1)]
+
+
+def _failing_on(number: int) -> Callable[..., Iterator[Page | Failure | DocumentEnd]]:
+    """The reader, but a page comes as a failure."""
+
+    def reading(*args: Any, **options: Any) -> Iterator[Page | Failure | DocumentEnd]:
+        for item in read(*args, **options):
+            bad = isinstance(item, Page) and item.number == number
+            yield Failure(item.document.source, "It needs more memory.", number) if bad else item
+
+    return reading
+
+
+@pytest.mark.parametrize("wrong", [{"codec": "int4"}, {"codec_options": {"pool": 0}}, {"codec_options": {"poool": 2}}])
+def test_a_codec_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        Index.open(tmp_path / "index", **wrong)
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_page_that_was_staged_late_is_not_seen_before_its_commit(
+    index: Index, papers: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that was missing is encoded by a later run, which is killed before it says so."""
+    with monkeypatch.context() as patch:
+        patch.setattr("varsdoc.pages.read", _failing_on(1))
+        assert [failed.page for failed in index.add(papers).failed] == [2]
+    with monkeypatch.context() as patch:
+        patch.setattr(Generation, "commit", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            index.add(papers)
+    shown = [("a.tiff", 1), ("a.tiff", 3), ("b.png", 1)]
+    assert sorted((hit.document, hit.page) for hit in index.search("v")) == shown
+    done = index.add(papers)
+    assert (done.added, done.unchanged, done.failed) == (1, 3, [])
+    assert len(index.search("v")) == 4
+
+
+def _killed(*_: Any) -> None:
+    raise KeyboardInterrupt

@@ -100,6 +100,20 @@ def test_search_has_the_shape_of_the_contract(place: Path, forked: Forked) -> No
     assert len(list((place / "maps").glob("*.png"))) == 3
 
 
+def test_a_picture_that_is_gone_costs_its_heatmap_and_not_the_answer(
+    forked: Forked, checkpoint: Path, tmp_path: Path
+) -> None:
+    for name in ("kept.png", "gone.png"):
+        picture(tmp_path / "p" / name, len(name))
+    into = ["--into", tmp_path / "index", "--model", checkpoint, "--no-images"]
+    answer(forked, "index", tmp_path / "p", *into)
+    (tmp_path / "p" / "gone.png").unlink()
+    found = answer(forked, "search", "valve", "--index", tmp_path / "index", "--heatmaps", tmp_path / "maps")
+    assert {hit["document"]: hit["heatmap"] is None for hit in found["hits"]} == {"kept.png": False, "gone.png": True}
+    assert "no heatmap of gone.png, page 1" in forked.said()
+    assert len(list((tmp_path / "maps").iterdir())) == 1
+
+
 def test_search_prints_a_table_with_a_score_column(place: Path, forked: Forked) -> None:
     code = forked.run("search", "--like", place / "papers" / "b.png", "--index", place / "index", "-k", 2)
     assert code == 0, forked.said()
@@ -128,6 +142,8 @@ def test_audit_measures_first_stage_codec_bytes_latency_and_usage(place: Path, f
         (["search", "x"], 2, "--index"),
         (["index", "{index}/nothing.pdf", "--into", "{index}"], 1, "does not exist"),
         (["index", "x", "--into", "{index}", "--meta", "year"], 2, "key=value"),
+        (["index", "x", "--into", "{index}", "--codec", "int4"], 2, "int4"),
+        (["index", "x", "--into", "{index}", "--pool", "0"], 2, "--pool"),
         (["remove", "nope.pdf", "--index", "{index}"], 1, "There is no document 'nope.pdf'"),
     ],
 )

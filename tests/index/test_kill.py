@@ -138,3 +138,25 @@ def test_a_reader_never_sees_half_a_document(tmp_path: Path, model: VarsDoc) -> 
         reader.join()
     assert errors == []
     assert set(seen) == {(1, 2), (1, 2, 3)}
+
+
+def test_a_document_that_is_replaced_between_two_looks_of_a_reader_is_seen_whole(
+    tmp_path: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reader has read which documents there are; before it looks at the pages, they are replaced once more."""
+    source = tiff(tmp_path / "a.tiff", [1])
+    writer, reader = (Index.open(tmp_path / "index", model) for _ in range(2))
+    writer.add(source)
+    assert len(reader.search("valve", k=50)) == 1
+    writer.add(tiff(source, [2, 3]))
+    open_table, turns = Store.open, []
+
+    def meanwhile(self: Store, name: str) -> object:
+        if self is reader._store and name == "pages_1" and not turns:
+            turns.append(name)
+            writer.add(tiff(source, [4, 5, 6]))
+        return open_table(self, name)
+
+    monkeypatch.setattr(Store, "open", meanwhile)
+    assert sorted(hit.page for hit in reader.search("valve", k=50)) == [1, 2, 3]
+    assert turns

@@ -65,3 +65,14 @@ def test_of_many_takers_one_gets_it(place: Any) -> None:
     for thread in threads:
         thread.join()
     assert sorted(taken) == [False] * 4 + [True]
+
+
+def test_a_lease_that_took_long_to_take_ends_when_the_store_says(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(*args: Any) -> bool:
+        done = swap(*args)
+        time.sleep(0.5)
+        return done
+
+    monkeypatch.setattr("varsdoc.index.lease.swap", slow)
+    with lease(place, "here", term=0.4) as check, pytest.raises(BusyError, match="lost its lease"):
+        check()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,3 +78,38 @@ def test_two_writers_in_one_process_exclude_each_other(tmp_path: Path) -> None:
         pass
     with folder_lock(tmp_path):
         pass
+
+
+def test_asking_who_holds_it_drops_no_lock_that_a_thread_took_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Closing any descriptor of the file drops the process's record lock."""
+    took = threading.Event()
+    read_text = Path.read_text
+
+    def slowly(self: Path, *args: Any, **options: Any) -> str:
+        took.wait(1)  # give the other thread its chance, between the look and the read
+        return read_text(self, *args, **options)
+
+    def take() -> None:
+        with folder_lock(tmp_path, wait=10):
+            took.set()
+            done.wait(20)
+
+    done = threading.Event()
+    with holder(tmp_path) as (process, _):
+        monkeypatch.setattr(Path, "read_text", slowly)
+        threading.Timer(0.2, process.kill).start()
+        other = threading.Thread(target=take)
+        other.start()
+        with pytest.raises(BusyError), folder_lock(tmp_path):
+            pass
+        assert took.wait(10)
+        monkeypatch.undo()
+        program = "import sys; from pathlib import Path; from varsdoc.index.lock import folder_lock\n"
+        program += "with folder_lock(Path(sys.argv[1])): pass"
+        env = os.environ | {"PYTHONPATH": SOURCE}
+        second = subprocess.run([sys.executable, "-c", program, str(tmp_path)], env=env, capture_output=True, text=True)
+        done.set()
+        other.join()
+    assert "BusyError" in second.stderr

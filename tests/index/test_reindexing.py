@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from index.conftest import save_checkpoint
 from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import FingerprintError
 from varsdoc.index.encoder import Encoder
+from varsdoc.index.store import Store
 
 
 @pytest.fixture
@@ -92,6 +95,69 @@ def test_a_stopped_reindex_changes_nothing_and_goes_on(
     for name in ("a.tiff", "c.pdf"):
         whole.add(papers / name)
     assert ranking(index) == ranking(whole)
+
+
+def test_another_codec_keeps_the_settings_that_the_encoder_was_opened_with(
+    papers: Path, tmp_path: Path, checkpoint: Path
+) -> None:
+    narrow = VarsDoc.from_pretrained(checkpoint, device="cpu", max_visual_tokens=12, query_prefix="Find: ")
+    index = Index.open(tmp_path / "index", narrow)
+    index.add(papers)
+    made_with = index.fingerprint
+    assert Index.open(tmp_path / "index").reindex(codec="float16", device="cpu").swapped
+    assert index.fingerprint.hash == made_with.hash
+    assert (index.fingerprint.max_visual_tokens, index.fingerprint.query_prefix) == (12, "Find: ")
+
+
+def test_a_checkpoint_that_was_trained_further_is_taken_as_it_is_today(
+    papers: Path, tmp_path: Path, other_checkpoint: Path
+) -> None:
+    place = save_checkpoint(tmp_path / "model", seed=3)
+    index = Index.open(tmp_path / "index", place, device="cpu")
+    index.add(papers)
+    shutil.rmtree(place)
+    shutil.copytree(other_checkpoint, place)
+    assert Index.open(tmp_path / "index").reindex(device="cpu").swapped
+    assert index.fingerprint.variants == 2
+
+
+def stop_before(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+    """As if killed there: a table is about to be made."""
+    create = Store._create
+
+    def stopped(self: Store, name: str, **content: object) -> None:
+        if name == table:
+            raise KeyboardInterrupt
+        create(self, name, **content)
+
+    monkeypatch.setattr(Store, "_create", stopped)
+
+
+def test_a_kill_between_two_reindexes_loses_no_page(
+    papers: Path, tmp_path: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = Index.open(tmp_path / "index", model, images=False)
+    index.add(papers)
+    (papers / "b.png").rename(tmp_path / "away.png")
+    assert not index.reindex(codec="float16").swapped  # it waits for a file
+    with monkeypatch.context() as patch:
+        stop_before(patch, "documents_2")
+        with pytest.raises(KeyboardInterrupt):
+            index.reindex(codec="binary")
+    (tmp_path / "away.png").rename(papers / "b.png")
+    assert index.reindex(codec="float16").swapped
+    assert len(index.search("valve", k=50)) == 6
+
+
+def test_a_reindex_that_is_called_off_leaves_nothing_behind(papers: Path, tmp_path: Path, model: VarsDoc) -> None:
+    index = Index.open(tmp_path / "index", model, images=False)
+    index.add(papers)
+    before = ranking(index)
+    (papers / "b.png").rename(tmp_path / "away.png")
+    assert not index.reindex(codec="float16").swapped
+    assert not index.reindex(codec="int8").needed
+    assert not (tmp_path / "index" / "pages_2.lance").exists()
+    assert ranking(index) == before
 
 
 def test_without_pictures_a_lost_source_stops_the_swap_and_is_named(

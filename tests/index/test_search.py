@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,16 @@ def index(folder: Path, model: VarsDoc, tmp_path_factory: pytest.TempPathFactory
 )
 def test_where_is_sql_on_document_page_and_metadata(index: Index, where: str, expected: int) -> None:
     assert len(index.search("valve", k=50, where=where)) == expected
+
+
+def test_a_hit_shows_the_cells_of_its_own_page_and_not_the_prompt(index: Index, model: VarsDoc) -> None:
+    """The map is the page's image cells, in rows and columns, against the question: neither shifted nor turned."""
+    question = model.encode_queries(["red valve"])[0].float().numpy()
+    for hit in index.search("red valve", k=3):
+        page = model.encode_pages([hit.image()])[0]
+        for variant, token in ((0, 0), (hit.variant, len(question) - 1)):
+            expected = (page.cells[variant].float().numpy() @ question[token]).reshape(page.grid)
+            assert hit.similarity(variant, token) == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +132,19 @@ def test_candidates_bound_the_exact_stage_and_exhaustive_lifts_it(index: Index) 
     assert len(every) == 9
     assert len(few) == 2
     assert {hit.id: hit.score for hit in few}.items() <= {hit.id: hit.score for hit in every}.items()
+
+
+def test_a_long_answer_keeps_no_more_codes_than_a_few_pages(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [hit.region for hit in index.search("valve", k=9)]
+    monkeypatch.setattr("varsdoc.index.pinned._TOGETHER", 2)
+    hits = index.search("valve", k=9)
+    held = []
+    for hit in hits:
+        assert hit.to_json()["id"] == hit.id
+        held.append(len(hit._source._codes))
+    assert max(held) == 2
+    assert [hit.region for hit in reversed(hits)] == whole[::-1]
+    assert hits[0].similarity() == pytest.approx(index.search("valve", k=1)[0].similarity())
 
 
 def test_codes_on_demand_give_what_resident_codes_give(index: Index) -> None:
@@ -203,6 +227,23 @@ def test_a_damaged_collection_is_a_sentence(tmp_path: Path, model: VarsDoc) -> N
     with pytest.raises(CollectionError, match="cannot be read") as caught:
         Index.open(tmp_path / "index", model).search("valve")
     assert ".rs:" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "lost", ["collection.lance/_versions/*", "documents_1.lance/*/*", "documents_1.lance", "pages_1.lance"]
+)
+def test_a_collection_that_cannot_be_read_is_a_sentence_whatever_is_asked(
+    tmp_path: Path, model: VarsDoc, lost: str
+) -> None:
+    place = tmp_path / "index"
+    Index.open(place, model).add(tiff(tmp_path / "a.tiff", [1, 2]))
+    for path in place.glob(lost):
+        shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"")
+    asked = (Index.list, lambda i: i.search("valve"), lambda i: i.remove("a.tiff"), lambda i: i.add(tmp_path))
+    for ask in asked:
+        with pytest.raises(CollectionError, match=r"cannot be (read|written)") as caught:
+            ask(Index.open(place, model))
+        assert ".rs:" not in str(caught.value)
 
 
 def test_a_store_out_of_reach_is_not_an_empty_one() -> None:

@@ -143,25 +143,35 @@ class Run:
             if not opened.waiting:
                 self.flush([])
         else:
-            self.fail(item.source, item.reason, item.page)
-            self._mark_missing(item)
+            self._take_failure(item)
 
     def _find(self, document: Document) -> _Open:
         assert self.state is not None
         return self._open[version_of(document.source, document.content_hash, self.state.fingerprint)]
 
-    def _mark_missing(self, failure: Failure) -> None:
-        if failure.page is not None:
-            for opened in self._open.values():
-                if opened.document.source == failure.source:
-                    opened.missing.add(failure.page)
+    def _take_failure(self, failure: Failure) -> None:
+        """A page that lies in the table is there, though it could not be drawn again this time."""
+        opened = [o for o in self._open.values() if o.document.source == failure.source]
+        page = failure.page
+        if page is not None and any(self._reuse(one, page) for one in opened):
+            return
+        self.fail(failure.source, failure.reason, page)
+        if page is not None:
+            for one in opened:
+                one.missing.add(page)
+
+    def _reuse(self, opened: _Open, page: int) -> bool:
+        """Take a page from the table, where an earlier run staged it from the same bytes."""
+        if page not in self.staged.get(opened.version, ()):
+            return False
+        opened.pages[page] = self._staged_bytes(opened.version)[page]
+        opened.reused += 1
+        self.bar.update(1)
+        return True
 
     def _take_page(self, page: Page) -> None:
         opened = self._find(page.document)
-        if page.number in self.staged.get(opened.version, ()):
-            opened.pages[page.number] = self._staged_bytes(opened.version).get(page.number, 0)
-            opened.reused += 1
-            self.bar.update(1)
+        if self._reuse(opened, page.number):
             return
         opened.waiting += 1
         self._chunk.append((page, opened))
@@ -173,9 +183,7 @@ class Run:
         """Sizes of codes that an earlier run staged, read once per document."""
         if version not in self._code_bytes:
             assert self.generation is not None
-            rows = self.generation.pages.search().where(f"version = '{version}'").select(["page", "codes"]).to_arrow()
-            pairs = zip(rows["page"].to_pylist(), rows["codes"].to_pylist(), strict=True)
-            self._code_bytes[version] = {page: len(codes) for page, codes in pairs}
+            self._code_bytes[version] = self.generation.code_bytes(version)
         return self._code_bytes[version]
 
     def encode(self) -> None:
@@ -276,7 +284,7 @@ def _is_gone(source: str) -> bool:
 
 def _root(path: str) -> str:
     """The folder before a pattern's first wildcard, or the path itself, resolved as sources are."""
-    plain = Path(path)
+    plain = Path(path).expanduser()  # as `find` does
     parts = plain.parts
     if not plain.exists():
         wild = next((i for i, part in enumerate(parts) if any(c in part for c in "*?[")), len(parts))

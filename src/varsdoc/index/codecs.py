@@ -24,6 +24,8 @@ from varsdoc.scoring.codes import decode, encode, unpack
 from varsdoc.scoring.pooling import pool_tokens
 from varsdoc.scoring.sharing import make_alike, share_codes
 
+OPTIONS = ("share", "pool")
+
 
 class Codec(Protocol):
     """Packs one page's variants and unpacks them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +17,7 @@ from varsdoc.index.adding import Added, Run, gone_documents, progress_bar
 from varsdoc.index.encoder import Encoder, query_vectors
 from varsdoc.index.fingerprint import Fingerprint
 from varsdoc.index.metadata import Metadata, check, read_file
-from varsdoc.index.store import Generation, Store, is_lance_error, is_store_error, short
+from varsdoc.index.store import Generation, Store, is_store_error
 from varsdoc.index.tables import State, StoredDocument
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Index:
         encoder = Encoder(model, device=device, dtype=dtype, codec=codec, codec_options=codec_options, images=images)
         index = cls(Store(path), encoder, memory, lists)
         if index._store.exists():
-            found = index._store.state().fingerprint
+            found = index.fingerprint
             encoder.require_same_codec(found)
             if encoder.named:
                 encoder.model(found)
@@ -91,7 +92,8 @@ class Index:
 
     @property
     def fingerprint(self) -> Fingerprint:
-        return self._store.state().fingerprint
+        with self._store.reading():
+            return self._store.state().fingerprint
 
     @property
     def model(self) -> VarsDoc:
@@ -221,6 +223,7 @@ class Index:
 
     def _reading(self, work: Callable[[Snapshot], T]) -> T:
         """Run on the latest commit. If its files were cleaned away meanwhile, once more on a fresh view."""
+        from varsdoc.index.pinned import MovedOnError
         from varsdoc.index.snapshot import Snapshot
 
         with self._guard:
@@ -231,16 +234,12 @@ class Index:
                     self._snapshot.refresh()
                 return work(self._snapshot)
             except Exception as error:
-                if not is_store_error(error):
+                if not is_store_error(error) and not isinstance(error, MovedOnError):
                     raise
-            try:
+            with self._store.reading():
                 self._snapshot = None
                 self._snapshot = Snapshot(self._store, self._memory, self._lists)
                 return work(self._snapshot)
-            except Exception as error:
-                if not is_lance_error(error):
-                    raise
-                raise CollectionError(f"{self._store.uri} cannot be read ({short(error)}).") from error
 
     def _mask(self, snapshot: Snapshot, where: str) -> np.ndarray:
         from varsdoc.index.where import Filter
@@ -260,12 +259,23 @@ class Index:
     def list(self, where: str | None = None) -> list[Listed]:
         """Documents by name. Needs no model."""
         self._store.require()
-        state = self._store.state()
-        found = self._store.generation(state.generation).read_documents().values()
+        found = self._documents()
         listed = [Listed(d.name, d.pages, d.source, dict(d.metadata)) for d in found]
         if where is not None:
-            listed = _filtered(listed, list(found), where)
+            listed = _filtered(listed, found, where)
         return sorted(listed, key=lambda one: one.document)
+
+    def _documents(self) -> builtins.list[StoredDocument]:
+        """Once more where a reindex took the tables away between two looks."""
+        for last in (False, True):
+            try:
+                with self._store.reading():
+                    generation = self._store.generation(self._store.state().generation)
+                    return [*generation.read_documents().values()]
+            except CollectionError:
+                if last:
+                    raise
+        raise AssertionError
 
     def remove(self, document: str, *, wait: float = 0.0) -> int:
         """Remove one document, by display name or source; the number of its pages."""
@@ -316,10 +326,11 @@ def _require_row(snapshot: Snapshot, page_id: str) -> int:
 
 
 def _named(document: str, known: dict[str, StoredDocument]) -> StoredDocument:
-    source = os.path.realpath(document)
-    for one in known.values():
-        if one.name == document or one.source in (document, source):
-            return one
+    """By display name first: a file of that name in the working folder may be another document."""
+    by_name = {one.name: one for one in known.values()}
+    for found in (by_name.get(document), known.get(document), known.get(os.path.realpath(document))):
+        if found is not None:
+            return found
     raise CollectionError(f"There is no document {document!r} in this collection; `varsdoc list` names them.")
 
 

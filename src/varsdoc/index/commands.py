@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Optional
+from typing import Annotated, Any, Literal, NoReturn, Optional
 
 import typer
 
-from varsdoc.errors import ConfigError
+from varsdoc.errors import ConfigError, VarsDocError
 
 Into = Annotated[str, typer.Option("--into", help="The collection: a folder, or a URI like s3://bucket/name.")]
 Where = Annotated[
@@ -25,8 +25,11 @@ Device = Annotated[Optional[str], typer.Option(help="cpu, cuda, cuda:1, mps; def
 Dtype = Annotated[Optional[str], typer.Option(help="float32, bfloat16, float16, or int8 on CPU.")]  # noqa: UP045
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
-CodecName = Annotated[Optional[str], typer.Option("--codec", help="float16, int8 or binary; of a new collection.")]  # noqa: UP045
-Pool = Annotated[Optional[int], typer.Option("--pool", help="Keep every n-th part of a page's vectors.")]  # noqa: UP045
+CodecName = Annotated[
+    Optional[Literal["float16", "int8", "binary"]],  # noqa: UP045
+    typer.Option("--codec", help="How codes are kept; of a new collection."),
+]
+Pool = Annotated[Optional[int], typer.Option("--pool", min=1, help="Keep one vector of every n.")]  # noqa: UP045
 Share = Annotated[bool, typer.Option("--share", help="Store equal codes of a page once.")]
 
 # One search reads what it needs; filling memory with a large collection's codes first would take longer than it saves.
@@ -77,10 +80,10 @@ def index(
         page = "" if failed.page is None else f", page {failed.page}"
         _say(f"skipped {failed.source}{page}: {failed.reason}")
     if done.gone:
-        _say(f"{len(done.gone)} documents are gone from disk and still in the collection (--prune removes them).")
-    pruned = f", {len(done.pruned)} documents pruned" if done.pruned else ""
+        _say(f"{_many(len(done.gone), 'document')} gone from disk, still in the collection (--prune removes them).")
+    pruned = f", {_many(len(done.pruned), 'document')} pruned" if done.pruned else ""
     _say(
-        f"{into}: {done.added} pages added, {done.replaced} replaced, {done.unchanged} unchanged, "
+        f"{into}: {_many(done.added, 'page')} added, {done.replaced} replaced, {done.unchanged} unchanged, "
         f"{len(done.failed)} failed{pruned}."
     )
     if done.nothing_done:
@@ -111,11 +114,9 @@ def search(
         raise typer.BadParameter("--hybrid needs a question in words.")
     opened = Index.open(at, model, device=device, dtype=dtype, memory=_ONE_SEARCH_BYTES, lists=False)
     hits = opened.search(query, k, where, like=like, hybrid=hybrid, candidates=candidates, exhaustive=exhaustive)
-    written = _write_heatmaps(hits, Path(heatmaps)) if heatmaps else [None] * len(hits)
+    written = _write_heatmaps(hits, Path(heatmaps)) if heatmaps else None
     if as_json:
-        shown = [
-            hit.to_json() | ({} if path is None else {"heatmap": path}) for hit, path in zip(hits, written, strict=True)
-        ]
+        shown = [hit.to_json() | ({"heatmap": written[i]} if written else {}) for i, hit in enumerate(hits)]
         _print_json({"query": query, **({} if like is None else {"like": like}), "hits": shown})
     else:
         _table(hits)
@@ -133,7 +134,7 @@ def list_documents(at: At, where: Where = None, as_json: Json = False) -> None:
     for document in found:
         about = "  ".join(f"{key}={value}" for key, value in document.metadata.items())
         typer.echo(f"{document.pages:6d}  {document.document}" + (f"  {about}" if about else ""))
-    _say(f"{len(found)} documents, {sum(document.pages for document in found)} pages.")
+    _say(f"{_many(len(found), 'document')}, {_many(sum(document.pages for document in found), 'page')}.")
 
 
 def remove(
@@ -143,15 +144,15 @@ def remove(
     as_json: Json = False,
 ) -> None:
     """Remove documents from a collection; their files are not touched."""
-    from varsdoc.errors import VarsDocError
     from varsdoc.index import Index
 
     opened = Index.open(at)
     removed, failed = [], []
     for name in documents:
         try:
-            removed.append({"document": name, "pages": opened.remove(name, wait=wait)})
-            _say(f"removed {name} ({removed[-1]['pages']} pages).")
+            pages = opened.remove(name, wait=wait)
+            removed.append({"document": name, "pages": pages})
+            _say(f"removed {name} ({_many(pages, 'page')}).")
         except VarsDocError as error:
             failed.append({"document": name, "reason": str(error)})
             _say(f"error: {error}")
@@ -197,11 +198,11 @@ def reindex(
     if not done.needed:
         _say(f"{at} is of this encoder and codec already.")
     elif done.swapped:
-        _say(f"{at}: {done.pages} pages of {done.documents} documents encoded anew.")
+        _say(f"{at}: {_many(done.pages, 'page')} of {_many(done.documents, 'document')} encoded anew.")
     else:
         _say(
-            f"error: {len(done.failed)} documents cannot be encoded anew, so {at} stays with its old encoder; bring "
-            "their files back, or leave them out with --drop-unreadable."
+            f"error: {_many(len(done.failed), 'document')} cannot be encoded anew, so {at} stays with its old encoder; "
+            "bring their files back, or leave them out with --drop-unreadable."
         )
         raise typer.Exit(1)
 
@@ -257,6 +258,14 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
+def _many(count: int, what: str) -> str:
+    """
+    >>> _many(1, "page"), _many(2, "page")
+    ('1 page', '2 pages')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def _stopped(sentence: str) -> NoReturn:
     _say(f"stopped. {sentence}")
     raise typer.Exit(130)
@@ -267,8 +276,13 @@ def _write_heatmaps(hits: list[Any], folder: Path) -> list[str | None]:
     written: list[str | None] = []
     for rank, hit in enumerate(hits, 1):
         path = folder / f"{rank:02d}-{hit.id}.png"
-        hit.heatmap().save(path)
-        written.append(str(path))
+        try:
+            hit.heatmap().save(path)
+        except VarsDocError as error:  # a collection without pictures whose source is gone: the answer still stands
+            _say(f"no heatmap of {hit.document}, page {hit.page}: {error}")
+            written.append(None)
+        else:
+            written.append(str(path))
     return written
 
 

@@ -51,6 +51,8 @@ class Encoder:
         self._checked: str | None = None  # the hash that the model was held against
         if model is not None and not isinstance(model, str | Path):
             self._model = model
+        if codec is not None or codec_options:
+            check_codec(codec or DEFAULT_CODEC, codec_options or {})  # before anything is made
 
     @property
     def named(self) -> bool:
@@ -84,12 +86,8 @@ class Encoder:
         if found is not None:
             self.require_same_codec(found)
             return found
-        from varsdoc.index.codecs import get_codec
-
-        options = dict(self._options or {})
-        get_codec(self._codec or DEFAULT_CODEC, **options)  # refuses a wrong one before anything is made
         images = True if self._images is None else self._images
-        return of_model(self.model(None), self._codec or DEFAULT_CODEC, options, images, _long_side())
+        return of_model(self.model(None), self._codec or DEFAULT_CODEC, dict(self._options or {}), images, _long_side())
 
     def require_same_codec(self, found: Fingerprint) -> None:
         """The collection's codec and pictures are decided once."""
@@ -129,6 +127,15 @@ class Encoder:
             return model.encode_pages([image], progress=False)[0]
         except VarsDocError as error:
             return str(error)
+
+
+def check_codec(name: str, options: Mapping[str, Any]) -> None:
+    from varsdoc.index.codecs import OPTIONS, get_codec
+
+    unknown = sorted(set(options) - set(OPTIONS))
+    if unknown:
+        raise ConfigError(f"There is no codec option {unknown[0]!r}; use {' or '.join(OPTIONS)}.")
+    get_codec(name, **options)
 
 
 def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint) -> StoredPage:

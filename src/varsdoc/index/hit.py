@@ -52,9 +52,9 @@ class Hit:
     _query: Query | None = field(default=None, repr=False)
     _source: PageSource | None = field(default=None, repr=False)
 
-    @cached_property
+    @property
     def _similarity(self) -> np.ndarray:
-        """(K, T, M)"""
+        """(K, T, M); made anew each time: kept, a long answer's would fill the memory."""
         from varsdoc.index.codecs import similarities
 
         assert self._query is not None

@@ -35,9 +35,9 @@ _FREE = "free"
 class Lease:
     """A lease that is held; `check` before every commit."""
 
-    def __init__(self, table: Any, token: str, term: float) -> None:
+    def __init__(self, table: Any, token: str, term: float, until: float) -> None:
         self._table, self._token, self._term = table, token, term
-        self._until = time.time() + term
+        self._until = until  # what the store says, not a term from now: taking it may have been slow
         self._lost = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew_for_ever, name="varsdoc-lease", daemon=True)
@@ -92,8 +92,8 @@ def lease(
     while True:
         table.checkout_latest()
         row = table.to_arrow().to_pylist()[0]
-        left = row["until"] - time.time()
-        if (row["holder"] == _FREE or left <= 0) and swap(table, row["holder"], token, time.time() + term):
+        left, until = row["until"] - time.time(), time.time() + term
+        if (row["holder"] == _FREE or left <= 0) and swap(table, row["holder"], token, until):
             break
         if time.time() >= deadline:
             raise BusyError(
@@ -101,7 +101,7 @@ def lease(
                 "unless it renews it)."
             )
         time.sleep(_POLL_SECONDS)
-    held = Lease(table, token, term)
+    held = Lease(table, token, term, until)
     try:
         yield held.check
     finally:

@@ -70,13 +70,13 @@ def _try(folder: Path, key: str) -> int | None:
 
 
 def _holder(folder: Path, key: str) -> str:
-    with _held_guard:
+    with _held_guard:  # also while reading: closing the file would drop a lock that a thread took meanwhile
         if _held.get(key) == os.getpid():
             return "another thread of this process"
-    try:
-        text = (folder / LOCK_FILE).read_text().strip()
-    except OSError:
-        text = ""
+        try:
+            text = (folder / LOCK_FILE).read_text().strip()
+        except OSError:
+            text = ""
     return f"process {text}" if text.isdigit() else "another process"
 
 

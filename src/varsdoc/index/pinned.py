@@ -1,34 +1,43 @@
 """The pages behind an answer, read from the version of the table that was searched.
 
 A document may be replaced while someone looks at an answer; its codes, heatmap and picture still are those that were
-scored. Only when that version was cleaned away (an hour after a later write) does an answer say that it is too old.
+scored. Only when that version was cleaned away (an hour after it was replaced) does an answer say that it is too old.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from varsdoc.errors import CollectionError
 from varsdoc.index.snapshot import PageRow, Snapshot
 from varsdoc.index.store import is_store_error
 
+_TOGETHER = 16  # pages
+
+
+class MovedOnError(CollectionError):
+    """The version that was searched is gone."""
+
 
 class PinnedPages:
-    """Some pages of one version of the table."""
+    """Some pages of one version of the table; `moved_on` is called when that version turns out to be gone."""
 
-    def __init__(self, table: Any, pages: dict[str, tuple[PageRow, int]]) -> None:
+    def __init__(self, table: Any, pages: dict[str, tuple[PageRow, int]], moved_on: Callable[[], None]) -> None:
         self._table, self._pages = table, pages  # by id: the page, and Lance's row id
+        self._moved_on = moved_on
         self._codes: dict[str, bytes] = {}
         self._guard = threading.Lock()
 
     def page_codes(self, page_id: str) -> bytes:
-        """All pages' codes come with the first one's: they are small, and an object store is far."""
+        """The next few pages' codes come with it, as an object store is far; no more are kept, as k may be large."""
         with self._guard:
-            if not self._codes:
-                ids = {row_id: known for known, (_, row_id) in self._pages.items()}
-                rows = self._read(sorted(ids), "codes")
-                self._codes = {ids[row["_rowid"]]: row["codes"] for row in rows}
+            if page_id not in self._codes:
+                known = [*self._pages]
+                start = known.index(page_id)
+                ids = {self._pages[one][1]: one for one in known[start : start + _TOGETHER]}
+                self._codes = {ids[row["_rowid"]]: row["codes"] for row in self._read(sorted(ids), "codes")}
             return self._codes[page_id]
 
     def page_jpeg(self, page_id: str) -> bytes:
@@ -46,11 +55,13 @@ class PinnedPages:
         except Exception as error:
             if not is_store_error(error):
                 raise
-            raise CollectionError("The collection has moved on since this search; search again.") from error
+            self._moved_on()
+            raise MovedOnError("The collection has moved on since this search; search again.") from error
         return list(found)
 
 
 def pinned(snapshot: Snapshot, rows: list[int]) -> PinnedPages:
     table, row_ids = snapshot.at(rows)
     pages = [snapshot.pages[row] for row in rows]
-    return PinnedPages(table, {page.id: (page, row_id) for page, row_id in zip(pages, row_ids, strict=True)})
+    found = {page.id: (page, row_id) for page, row_id in zip(pages, row_ids, strict=True)}
+    return PinnedPages(table, found, snapshot.distrust)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from varsdoc.errors import CollectionError
+from varsdoc.errors import CollectionError, FingerprintError
 from varsdoc.index.adding import Failed, progress_bar
-from varsdoc.index.encoder import Encoder
-from varsdoc.index.fingerprint import Fingerprint, of_model
+from varsdoc.index.encoder import Encoder, check_codec
+from varsdoc.index.fingerprint import Fingerprint, load_model, of_model
 from varsdoc.index.store import Generation, Store
 from varsdoc.index.tables import State, StoredDocument, version_of
 
@@ -65,8 +65,10 @@ def reindex(
         state = store.state()
         encoder, new = _target(state.fingerprint, model, codec, codec_options, device, dtype)
         if new.key == state.fingerprint.key:
+            _abandon(store, state)
             return Reindexed(needed=False, swapped=True, fingerprint=state.fingerprint), encoder
         if state.pending is None or state.pending.key != new.key:
+            _abandon(store, state)
             store.create_generation(state.generation + 1)
             state = replace(state, pending=new)
             store.write_state(state)
@@ -81,6 +83,16 @@ def reindex(
         return done, encoder
 
 
+def _abandon(store: Store, state: State) -> None:
+    """Forget a reindex to another encoder that was stopped.
+
+    First the state: a kill half-way through the tables must not leave documents that look encoded and have no pages.
+    """
+    if state.pending is not None:
+        store.write_state(replace(state, pending=None))
+        store.drop_other_generations(replace(state, pending=None))
+
+
 def _target(
     found: Fingerprint,
     model: str | Path | VarsDoc | None,
@@ -89,13 +101,22 @@ def _target(
     device: str | None,
     dtype: str | None,
 ) -> tuple[Encoder, Fingerprint]:
-    from varsdoc.index.codecs import get_codec
-
-    encoder = Encoder(found.model if model is None else model, device=device, dtype=dtype)
     name = codec or found.codec
     kept = dict(found.codec_options) if name == found.codec and options is None else dict(options or {})
-    get_codec(name, **kept)
+    check_codec(name, kept)
+    encoder = Encoder(_own_model(found, device, dtype) if model is None else model, device=device, dtype=dtype)
     return encoder, of_model(encoder.model(None), name, kept, found.images, found.long_side)
+
+
+def _own_model(found: Fingerprint, device: str | None, dtype: str | None) -> VarsDoc:
+    """The collection's own encoder with the settings (K, token cap, prefix) that it was opened with; where that is not
+    there any more, the one that is found in its place today."""
+    from varsdoc.model import VarsDoc
+
+    try:
+        return load_model(found, device, dtype)
+    except FingerprintError:
+        return VarsDoc.from_pretrained(found.model, device=device, dtype=dtype)
 
 
 def _swap(store: Store, state: State, beside: Generation, new: Fingerprint) -> None:
@@ -160,11 +181,10 @@ def _document(
             encode()
     if chunk:
         encode()
-    rows = beside.pages.search().where(f"version = '{version}'").select(["codes"]).to_arrow()
-    if rows.num_rows != document.pages:
-        raise CollectionError(f"{document.name} has {document.pages} pages, and {rows.num_rows} were encoded anew.")
-    code_bytes = sum(len(codes) for codes in rows["codes"].to_pylist())
-    beside.commit([replace(document, version=version, code_bytes=code_bytes)])
+    sizes = beside.code_bytes(version)
+    if len(sizes) != document.pages:
+        raise CollectionError(f"{document.name} has {document.pages} pages, and {len(sizes)} were encoded anew.")
+    beside.commit([replace(document, version=version, code_bytes=sum(sizes.values()))])
 
 
 def _pages(old: Generation, document: StoredDocument, staged: set[int]) -> Iterator[Page]:

@@ -23,11 +23,13 @@ from varsdoc.errors import CollectionError
 from varsdoc.index.first_stage import FirstStage, summary_from_bytes
 from varsdoc.index.store import Store, read_state
 from varsdoc.index.tables import COLLECTION, State, StoredDocument, read_document
+from varsdoc.index.tidying import KEEP_VERSIONS
 from varsdoc.scoring.packed import PackedPages
 
 _LIGHT = ["version", "page", "id", "rows", "cols", "image_start", "width", "height"]
 _ATTEMPTS = 8
 _BATCH_ROWS = 256
+_OLD_SECONDS = KEEP_VERSIONS.total_seconds() / 2
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Snapshot:
         self.state: State = read_state(self._collection)
         self._documents: Any = None
         self._seen: tuple[int, int] | None = None
+        self._taken = time.monotonic()
         self._clear()
         self.refresh()
 
@@ -70,8 +73,15 @@ class Snapshot:
         self._ids: dict[str, int] = {}
         self._pages: Any = None
 
-    def refresh(self, force: bool = False) -> None:
-        """Move to the latest commit, if there is one that was not seen."""
+    def distrust(self) -> None:
+        """Files of this view are gone: the next refresh takes it anew."""
+        self._seen = None
+
+    def refresh(self) -> None:
+        """Move to the latest commit, if there is one that was not seen, or if this view has grown old.
+
+        A writer may have rewritten the pages without changing a document, and will drop what it replaced.
+        """
         self._collection.checkout_latest()
         if self._documents is None or self._collection.version != (self._seen or (0, 0))[0]:
             state = read_state(self._collection)
@@ -82,7 +92,7 @@ class Snapshot:
             self.state = state
         self._documents.checkout_latest()
         seen = (self._collection.version, self._documents.version)
-        if force or seen != self._seen:
+        if seen != self._seen or time.monotonic() - self._taken > _OLD_SECONDS:
             self._load(seen)
 
     def _load(self, seen: tuple[int, int]) -> None:
@@ -97,7 +107,7 @@ class Snapshot:
                 self._seen = None
                 raise
             if complete:
-                self._seen = seen
+                self._seen, self._taken = seen, time.monotonic()
                 return
             time.sleep(0.02 * 2**attempt)
             self._documents.checkout_latest()

@@ -27,16 +27,16 @@ from varsdoc.index.tables import (
     page_schema,
     read_document,
 )
+from varsdoc.index.tidying import KEEP_VERSIONS, needs_cleanup, needs_compaction, optimize
 
-# A reader that opened an older version of a table goes on reading it for this long after a writer's cleanup.
-KEEP_VERSIONS = timedelta(hours=1)
+_BATCH_ROWS = 64
 
 
 class Store:
     """The tables of one collection. Opening makes nothing; `create` does."""
 
     def __init__(self, uri: str | Path) -> None:
-        self.uri = str(uri)
+        self.uri = str(uri) if "://" in str(uri) else os.path.expanduser(uri)
         self.folder: Path | None = None if "://" in self.uri else Path(self.uri)
         self._connection: Any = None
         self._check: Callable[[], None] = lambda: None
@@ -140,6 +140,19 @@ class Store:
                 self.db.drop_table(name)
 
     @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What LanceDB cannot read ends in one sentence."""
+        try:
+            yield
+        except Exception as error:
+            if not is_lance_error(error):
+                raise
+            raise CollectionError(
+                f"{self.uri} cannot be read ({short(error)}); it is damaged or out of reach. If it stays so, index the "
+                "documents again into a new folder."
+            ) from error
+
+    @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
         """Be the one writer. What LanceDB cannot write ends in one sentence."""
         try:
@@ -198,6 +211,15 @@ class Generation:
             found.setdefault(version, set()).add(page)
         return found
 
+    def code_bytes(self, version: str) -> dict[int, int]:
+        """The size of each page's codes, a batch at a time: a long document's do not fit in memory together."""
+        rows = self.pages.search().where(f"version = {_literal(version)}").select(["page", "codes"])
+        sizes: dict[int, int] = {}
+        for batch in rows.to_batches(batch_size=_BATCH_ROWS):
+            pairs = zip(batch["page"].to_pylist(), batch["codes"], strict=True)
+            sizes.update((page, codes.as_buffer().size) for page, codes in pairs)
+        return sizes
+
     def stage(self, pages: list[StoredPage]) -> None:
         if pages:
             self._check()
@@ -237,28 +259,10 @@ class Generation:
         exclusive  no other process can be writing (an OS lock is held), so files of dead writers can go at once
         """
         self._check()
-        _optimize(self.documents, keep, exclusive)
-        if force or needs_compaction(self.pages):
-            _optimize(self.pages, keep, exclusive)
-
-
-def needs_compaction(table: Any) -> bool:
-    """Many small files beside the largest, or a quarter of the rows outside it: then rewriting is paid back.
-
-    A rewrite touches every row, so it may only come when the table has grown by a share of itself; each row is then
-    rewritten a bounded number of times, however large the table becomes.
-    """
-    stats = table.stats()
-    fragments = stats["fragment_stats"]
-    if fragments["num_fragments"] <= 16:
-        return False
-    outside = stats["num_rows"] - fragments["lengths"]["max"]
-    return bool(outside * 4 >= stats["num_rows"] or fragments["num_fragments"] > 1000)
-
-
-def _optimize(table: Any, keep: timedelta, exclusive: bool) -> None:
-    table.checkout_latest()
-    table.optimize(cleanup_older_than=keep, delete_unverified=exclusive)
+        optimize(self.documents, keep, exclusive)
+        self.pages.checkout_latest()
+        if force or needs_compaction(self.pages) or needs_cleanup(self.pages, keep):
+            optimize(self.pages, keep, exclusive)
 
 
 def read_state(table: Any) -> State:
@@ -288,7 +292,8 @@ def storage_options(uri: str) -> dict[str, str] | None:
 
 
 def is_lance_error(error: Exception) -> bool:
-    return isinstance(error, OSError | RuntimeError | ValueError) and "lance error" in str(error)
+    """Whether LanceDB says that something is wrong with its files, or that a table is not there."""
+    return is_store_error(error) and re.search(r"lance error|^Table '\w+' was not found", str(error)) is not None
 
 
 def short(error: Exception) -> str:
