@@ -174,12 +174,20 @@ def shape(items: Iterable[Item | Document]) -> list[str]:
 
 
 def children(pid: int | None = None) -> list[int]:
-    """Processes started by any thread of `pid` (Linux), zombies left out."""
+    """Page workers started by any thread of `pid` (Linux), zombies left out; other rooms' tests have children too."""
     found = []
     for entry in os.listdir("/proc"):
-        if entry.isdigit() and (parent := _status(int(entry))) and parent[1] == (pid or os.getpid()):
+        status = _status(int(entry)) if entry.isdigit() else None
+        if status and status[1] == (pid or os.getpid()) and b"varsdoc.pages" in _command(int(entry)):
             found.append(int(entry))
     return found
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def alive(pid: int) -> bool:
