@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from varsdoc.errors import CheckpointError, ConfigError, InputError, VarsDocError
+from varsdoc.lazy import lazy_names
 
 if TYPE_CHECKING:
     from varsdoc.index import Hit, Index
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _ROOMS = {
-    "Index": "varsdoc.index",
-    "Hit": "varsdoc.index",
-    "VarsDoc": "varsdoc.model",
-    "VarsConfig": "varsdoc.model",
-    "PageEmbedding": "varsdoc.model",
-    "Scores": "varsdoc.scoring",
-    "score_pages": "varsdoc.scoring",
+    "Index": "index",
+    "Hit": "index",
+    "VarsDoc": "model",
+    "VarsConfig": "model",
+    "PageEmbedding": "model",
+    "Scores": "scoring",
+    "score_pages": "scoring",
 }
 
 __all__ = [
@@ -43,10 +43,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return getattr(import_module(_ROOMS[name]), name)
-    raise AttributeError(f"module 'varsdoc' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:

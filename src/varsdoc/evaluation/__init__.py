@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from varsdoc.lazy import lazy_names
 
 if TYPE_CHECKING:
     from varsdoc.evaluation.cache import Cache
@@ -24,8 +25,4 @@ _PLACES = {
 
 __all__ = ["Cache", "How", "JudgedSet", "Result", "Retriever", "evaluate", "open_retriever", "read_folder"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(import_module(f"varsdoc.evaluation.{_PLACES[name]}"), name)
-    raise AttributeError(f"module 'varsdoc.evaluation' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _PLACES)

@@ -57,7 +57,9 @@ def sweep(
     codecs: Sequence[str] = CODECS,
     counts: Sequence[int] | None = None,
 ) -> list[Choice]:
-    """Every codec with every K, under each aggregation that its scores hold; one pass over the pages for each codec."""
+    """Every codec with every K, under each aggregation that its scores hold; one pass over the pages
+    for each codec but the run's own, whose scores are there.
+    """
     identity, judged = result.identity, result.judged
     counts = counts or default_counts(identity.variants)
     queries = encode_queries(retriever, [query.text for query in judged.queries], cache, shown=False)
@@ -65,7 +67,11 @@ def sweep(
     rows = []
     with Progress(len(codecs), f"{judged.name}: comparing", result.how.shown) as bar:
         for codec in codecs:
-            scored = score_cached(queries, cache, identity.space, result.page_keys, codec, None, identity.device)
+            scored = (
+                result.scored
+                if codec == result.how.codec
+                else score_cached(queries, cache, identity.space, result.page_keys, codec, None, identity.device)
+            )
             for count in counts:
                 size = _bytes(scored, cache, result, codec, count)
                 for aggregation in _aggregations(count, identity.variants):

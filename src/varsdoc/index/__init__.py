@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from varsdoc.lazy import lazy_names
 
 if TYPE_CHECKING:
     from varsdoc.index.adding import Added, Failed
@@ -26,8 +27,4 @@ _FILES = {
 
 __all__ = ["Added", "Audit", "Failed", "Fingerprint", "Hit", "Index", "Listed", "Reindexed"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _FILES:
-        return getattr(import_module(f"varsdoc.index.{_FILES[name]}"), name)
-    raise AttributeError(f"module 'varsdoc.index' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _FILES)

@@ -5,8 +5,9 @@ Names are imported when they are first used: a loader's worker or a page generat
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from varsdoc.lazy import lazy_names
 
 if TYPE_CHECKING:
     from varsdoc.training.config import LossConfig, TrainConfig, load_config
@@ -28,8 +29,4 @@ _HOMES = {
 
 __all__ = ["DataError", "Finished", "LossConfig", "Plan", "TrainConfig", "TrainingError", "load_config", "train"]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"varsdoc.training.{_HOMES[name]}"), name)
-    raise AttributeError(f"module 'varsdoc.training' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _HOMES)

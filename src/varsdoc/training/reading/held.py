@@ -17,7 +17,6 @@ from torch import Tensor
 from varsdoc.model import VarsDoc
 from varsdoc.training import losses
 from varsdoc.training.judge import Judged, ndcg, read_judged
-from varsdoc.training.reading.pages import SHAPES
 from varsdoc.training.reading.real import cut_pages
 from varsdoc.training.reading.step import Shapes, query_vectors
 from varsdoc.training.reading.targets import tokenise
@@ -56,7 +55,6 @@ class Held:
         vectors = torch.cat([query_vectors(model, part) for part in self.ids.split(256)])
         sums = torch.empty(len(self.ids), len(self.judged.pages), model.config.variants)
         for shape, (pixels, pages) in self.pixels.items():
-            assert shape < len(SHAPES)
             for start in range(0, len(pages), BATCH):
                 rows = pixels[start : start + BATCH].to(model.device)
                 encoded = model.forward_pages(shapes.batch(shape, rows), "training")

@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -35,11 +36,9 @@ Job = tuple[ImageLike, list[Word], int, int]  # picture, words, number of the pa
 UNIT = 1000  # word boxes of a real page are in thousandths, whatever its size
 
 
-def real_pages(
-    folder: str, config: VarsConfig, tokenizer: Tokenizer, workers: int, views: int = 1, queries: str | None = None
-) -> Iterator[Chunk]:
+def real_pages(folder: str, config: VarsConfig, tokenizer: Tokenizer, workers: int, views: int = 1) -> Iterator[Chunk]:
     """Every page of a judged folder that has a question, one page a chunk; `views` times, moved and scaled a little."""
-    judged = read_judged(folder, queries)
+    judged = read_judged(folder)
     asked: dict[int, list[str]] = {}
     for text, grades in zip(judged.queries, judged.grades, strict=True):
         for page in grades:
@@ -158,11 +157,6 @@ def move(page: Image.Image, words: Sequence[Word], rng: random.Random) -> tuple[
     sheet.paste(page.resize((width, height), Image.Resampling.BICUBIC), (x, y))
     fx, fy = x / page.width * UNIT, y / page.height * UNIT
     moved = [
-        Word(w.text, (fx + w.box[0] * sx, fy + w.box[1] * sy, fx + w.box[2] * sx, fy + w.box[3] * sy), *_rest(w))
-        for w in words
+        replace(w, box=(fx + w.box[0] * sx, fy + w.box[1] * sy, fx + w.box[2] * sx, fy + w.box[3] * sy)) for w in words
     ]
     return sheet, moved
-
-
-def _rest(word: Word) -> tuple[str, int, int]:
-    return word.role, word.block, word.line
