@@ -26,12 +26,22 @@ class ReadPlan:
         )
         held = sum(n * SHAPES[i][0] * SHAPES[i][1] * 4 * 588 for i, n in pool_sizes(config.pool).items())
         return [
-            f"model       one variant, no probe, one head, from {start}",
+            f"model       {_variants(config)}, from {start}",
             f"steps       {config.steps:,} by {config.optimiser}; its rate falls over the last {config.decay:.0%}",
             f"pages       a step has {pages}; {config.queries} queries a page, {config.contrast} of them ranked",
             f"pool        {held / 1e9:.1f} GB of pages on the device, drawn by {config.workers} workers",
             *(f"missing     the folder {folder}" for folder in self.missing),
         ]
+
+
+def _variants(config: ReadConfig) -> str:
+    """
+    >>> _variants(ReadConfig()), _variants(ReadConfig(variants=5, branch_layers=4))
+    ('one variant, no probe, one head', 'K=5, branches in the last 4 blocks')
+    """
+    if config.variants == 1 and not config.branch_layers:
+        return "one variant, no probe, one head"
+    return f"K={config.variants}, branches in the last {config.branch_layers} blocks"
 
 
 def read_plan(path: str | Path) -> ReadPlan:
