@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: install demo test test-oldest lint format bench clean
+.PHONY: install demo test browser test-oldest lint format bench clean
 
 install: $(READY)
 
@@ -13,9 +13,9 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench]"
 	touch $@
 
-# make demo DOCS=folder [ASK="a question"]: your documents instead of the samples.
+# make demo DOCS=folder [ASK="a question"]: your documents instead of the samples. SERVE=0 ends without the web page.
 demo: $(READY)
-	$(BIN)/varsdoc demo $(if $(DOCS),--docs "$(DOCS)") $(if $(ASK),--ask "$(ASK)")
+	$(BIN)/varsdoc demo $(if $(DOCS),--docs "$(DOCS)") $(if $(ASK),--ask "$(ASK)") $(if $(filter 0,$(SERVE)),--no-serve)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -26,8 +26,12 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: lint
+test: lint browser
 	$(BIN)/pytest
+
+# Chromium for the tests of the web page; does nothing where it is.
+browser:
+	sh scripts/install_chromium.sh
 
 # The oldest transformers that pyproject.toml admits, in an environment of its own.
 test-oldest:
