@@ -14,6 +14,7 @@ from varsdoc import __version__
 from varsdoc.errors import VarsDocError
 from varsdoc.evaluation import commands as evaluation
 from varsdoc.index.commands import register as register_index
+from varsdoc.serving.commands import register as register_serving
 
 app = typer.Typer(
     help="Find the right page in a pile of visually rich documents by looking at the page images.",
@@ -48,6 +49,7 @@ def _root(
 
 
 register_index(app)
+register_serving(app)
 
 
 @app.command()
