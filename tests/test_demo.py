@@ -90,7 +90,9 @@ def test_it_ends_with_the_web_page_and_by_itself_when_nobody_asks(first: dict[st
     code = f"import varsdoc.demo as demo; demo.IDLE = 3; demo.run(into={str(into)!r}, ask=['pumpkin soup recipe'])"
     env = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "140"}
     pipe, none = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen([sys.executable, "-c", code], env=env, stdin=none, stdout=pipe, stderr=pipe, text=True) as ran:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdin=none, stdout=pipe, stderr=pipe, text=True
+    ) as ran:
         assert ran.stdout is not None
         shown = []
         for line in ran.stdout:

@@ -1,4 +1,4 @@
-"""`varsdoc demo`: index the sample documents of the package (or a folder), ask, show the ranked answers, serve the page.
+"""`varsdoc demo`: index the samples of the package (or a folder), ask, show the ranked answers, serve the web page.
 
 The samples come from scripts/make_samples.py; samples/questions.json says what is asked and which page should answer.
 The collection is kept, so that a second run encodes nothing.

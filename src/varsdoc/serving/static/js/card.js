@@ -18,7 +18,7 @@ export class Card {
       "article",
       { class: "hit", style: { "--colour": colour(hit.variant) }, data: { id: hit.id }, "aria-labelledby": `hit-${rank}` },
       this.desk(rank, open),
-      h("div", { class: "hit-facts" }, this.head(rank, open), strip(hit, hit.region, answer.collection), this.why()),
+      h("div", { class: "hit-facts" }, this.head(rank, open), this.evidence(), this.why()),
     );
   }
 
@@ -53,6 +53,11 @@ export class Card {
       ),
       h("span", { class: "score", data: { tip }, tabindex: "0", "aria-label": tip }, points(hit.score)),
     );
+  }
+
+  evidence() {
+    const { hit, answer } = this;
+    return strip(hit, hit.region, answer.collection) ?? h("p", { class: "no-strip" }, "No single part of this page stands out.");
   }
 
   why() {

@@ -70,7 +70,7 @@ export class Picture {
     fresh.addEventListener("load", () => arrived(true));
     fresh.addEventListener("error", () => arrived(false));
     this.image.after(fresh);
-    fresh.src = heatmap(this.page.id, { ...wanted, collection: this.collection });
+    fresh.src = heatmap(this.page.id, { ...wanted, version: this.page.version, collection: this.collection });
   }
 
   heats() {

@@ -14,13 +14,13 @@ export const current = () => answer;
 
 export function showAnswer(response) {
   const s = state.get();
-  const wordless = { words: [], ...response };
-  answer = { ...wordless, collection: s.collection, scale: scaleOf(response.hits) };
+  const words = (response.words ?? []).filter((one) => one.tokens.length); // a lone question mark stands for nothing
+  answer = { ...response, words, collection: s.collection, scale: scaleOf(response.hits) };
   if (s.word !== null && !answer.words.some((one) => one.word === s.word)) state.set({ word: null });
   drawToolbar(answer);
   const open = (hit) => state.set({ page: hit.id }, { push: true });
   cards = answer.hits.map((hit, i) => new Card(hit, i + 1, answer, open));
-  $("answers").replaceChildren(h("div", { class: "hits", id: "hits" }, cards.map((card) => card.element)), more());
+  $("answers").replaceChildren(h("div", { class: "hits", id: "hits", data: { query: response.query } }, cards.map((card) => card.element)), more());
   follow();
   const best = answer.hits[0];
   say(`${plural(answer.hits.length, "page")} found. Best: ${best.document}, page ${best.page}.`);

@@ -24,6 +24,7 @@ export async function run({ quiet = false } = {}) {
     return showShelf();
   }
   busy(true);
+  const asking = setTimeout(() => sayIfLoading(mine), 500);
   try {
     const response = await api.search(asked, mine.signal);
     if (running !== mine) return;
@@ -34,8 +35,15 @@ export async function run({ quiet = false } = {}) {
   } catch (error) {
     if (running === mine && error.kind !== "aborted") await explain(error, asked, quiet);
   } finally {
+    clearTimeout(asking);
     if (running === mine) busy(false);
   }
+}
+
+/** The server keeps a question until its model is there: whoever waits for it should know. */
+async function sayIfLoading(mine) {
+  const health = await api.health().catch(() => null);
+  if (running === mine && !$("progress").hidden && health?.model === "loading") loadingState();
 }
 
 /** The line under the box appears late (css), so a fast answer never flashes it. */
@@ -50,7 +58,7 @@ async function explain(error, asked, quiet) {
   if (error.kind === "gone") return goneState();
   if (error.status === 503) {
     const health = await api.health().catch(() => null);
-    if (health?.model === "loading") return loadingState();
+    if (health?.model === "loading") return loadingThenRun();
     if (health?.model === "failed") return failedState(health.detail);
   }
   if (error.status === 401) {
@@ -78,8 +86,13 @@ function goneState() {
 function loadingState() {
   showState({
     name: "loading", image: "clock", busy: true, title: "The model is still loading",
-    text: "Your question is kept: the search starts by itself as soon as the model is ready.",
+    text: "Your question is kept: its answer appears by itself as soon as the model is ready.",
   });
+}
+
+/** Where the server refuses instead. */
+function loadingThenRun() {
+  loadingState();
   const was = state.searchKey(state.get());
   untilReady(() => was === state.searchKey(state.get()) && onScreen("loading")).then((ready) => ready && run());
 }
