@@ -164,8 +164,8 @@ def test_a_bad_filter_says_why_and_how_to_go_on(visit: Any, served: Any, watched
     page.get_by_role("button", name="Drop the where filter").click()
     page.locator(".hit").first.wait_for()
     page.locator("#more summary").click()
-    page.get_by_label("Where").fill("page = 2")
-    page.get_by_label("Where").press("Enter")
+    page.get_by_label("Where", exact=True).fill("page = 2")
+    page.get_by_label("Where", exact=True).press("Enter")
     page.wait_for_url("**where=page**")
     page.wait_for_function("document.querySelectorAll('.hit').length === 2")
     assert sorted(page.locator(".hit-name small").all_inner_texts()) == ["page 2 of 2", "page 2 of 4"]
@@ -187,7 +187,7 @@ def test_a_model_that_is_still_loading_is_said_and_the_answer_comes_by_itself(vi
     page = visit(served)
     page.locator(".cover").first.wait_for()
     held: list[Any] = []
-    page.route("**/search", held.append)  # the server keeps a question until its model is there
+    page.route("**/search", lambda route: held.append(route))  # the server keeps a question until its model is there
     page.route("**/health", lambda route: route.fulfill(json={"status": "loading", "model": "loading"}))
     page.get_by_role("combobox", name="Ask your documents").fill("revenue")
     page.keyboard.press("Enter")

@@ -87,7 +87,7 @@ def test_zoom_and_pan(opened: Any) -> None:
     opened.mouse.up()
     assert sheet.bounding_box()["y"] == pytest.approx(before["y"] - 60, abs=2)
     opened.mouse.wheel(0, -400)
-    assert scale(opened) > 140
+    opened.wait_for_function("parseInt(document.querySelector('.percent').textContent) > 140")
     opened.keyboard.press("0")
     assert sheet.bounding_box() == pytest.approx(fit, abs=1)
 

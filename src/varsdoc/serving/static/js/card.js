@@ -51,7 +51,7 @@ export class Card {
         h("button", { class: "link", type: "button", tabindex: "-1", title: hit.document, on: { click: () => open(hit) } }, hit.document),
         h("small", {}, hit.pages > 1 ? `page ${hit.page} of ${hit.pages}` : `page ${hit.page}`),
       ),
-      h("span", { class: "score", data: { tip }, tabindex: "0", "aria-label": tip }, points(hit.score)),
+      h("button", { class: "score hint", type: "button", data: { tip }, "aria-label": `Score ${points(hit.score)}` }, points(hit.score)),
     );
   }
 

@@ -46,7 +46,14 @@ export async function loadDocuments({ onward = false } = {}) {
   }
 }
 
-export function drawDocuments() {
+/** Ticks as the state says; lines stay, and with them the keyboard's place. */
+export function followDocuments() {
+  const chosen = new Set(state.get().documents);
+  for (const line of $("documents").querySelectorAll(".document")) line.querySelector("input").checked = chosen.has(line.dataset.id);
+  drawChosen(chosen);
+}
+
+function drawDocuments() {
   const chosen = new Set(state.get().documents);
   $("document-count").textContent = total ? total.toLocaleString("en") : "";
   const searching = $("document-search").value.trim();
@@ -69,7 +76,7 @@ function line(one, checked) {
       { title: told ? `${one.document} (${told})` : one.document },
       box,
       h("span", { class: "document-name" }, one.document),
-      h("span", { class: "document-pages", "aria-label": plural(one.pages, "page") }, String(one.pages)),
+      h("span", { class: "document-pages" }, String(one.pages), h("span", { class: "sr" }, one.pages === 1 ? " page" : " pages")),
     ),
     h(
       "button",
@@ -83,7 +90,13 @@ function choose(id, on) {
   const others = state.get().documents.filter((one) => one !== id);
   const documents = on ? [...others, id] : others;
   save("names", Object.fromEntries(documents.map((one) => [one, names.get(one) ?? one])));
-  state.set({ documents, k: 10 }, { push: true });
+  state.set({ documents, k: state.FIRST }, { push: true });
+}
+
+/** The pressed button goes: the focus needs another place. */
+function drop(ids) {
+  for (const id of ids) choose(id, false);
+  $("document-search").focus();
 }
 
 function drawChosen(chosen) {
@@ -93,12 +106,12 @@ function drawChosen(chosen) {
     ...[...chosen].map((id) =>
       h(
         "button",
-        { type: "button", class: "pill", "aria-label": `Search not only in ${names.get(id) ?? id}`, on: { click: () => choose(id, false) } },
+        { type: "button", class: "pill", "aria-label": `Search not only in ${names.get(id) ?? id}`, on: { click: () => drop([id]) } },
         h("span", {}, names.get(id) ?? id),
         icon("close"),
       ),
     ),
-    h("button", { type: "button", class: "link", on: { click: () => state.set({ documents: [] }, { push: true }) } }, "Clear"),
+    h("button", { type: "button", class: "link", on: { click: () => drop(state.get().documents) } }, "Clear"),
   );
 }
 

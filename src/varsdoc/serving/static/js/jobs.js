@@ -72,7 +72,7 @@ class JobCard {
     this.fill = h("span", { class: "job-fill" });
     this.bar = h("div", { class: "job-bar", role: "progressbar", "aria-label": `Adding ${names.length === 1 ? names[0] : plural(names.length, "file")}`, "aria-valuemin": 0, "aria-valuemax": 100 }, this.fill);
     this.stop = h("button", { type: "button", class: "icon-button", "aria-label": "Cancel this upload", on: { click: () => this.onCancel() } }, icon("close"));
-    this.failed = h("ul", { class: "job-failed", hidden: true });
+    this.failed = h("ul", { class: "job-failed", hidden: true, tabindex: "0", "aria-label": "Not added" });
     this.element = h("div", { class: "job" }, h("div", { class: "job-head" }, this.title, this.stop), this.bar, this.told, this.failed);
     $("jobs").hidden = false;
     $("jobs").append(this.element);

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import * as state from "./state.js";
 import { askToken } from "./confirm.js";
 import { followCollection, loadCollections, setUpCollections } from "./collections.js";
-import { drawDocuments, loadDocuments, setUpDocuments } from "./documents.js";
+import { followDocuments, loadDocuments, setUpDocuments } from "./documents.js";
 import { resumeJobs, setUpJobs } from "./jobs.js";
 import { setUpKeys } from "./keys.js";
 import { setUpRecent } from "./recent.js";
@@ -36,7 +36,7 @@ state.onChange((now, before) => {
   if (now.collection !== before.collection) {
     followCollection();
     loadDocuments();
-  } else if (now.documents !== before.documents) drawDocuments();
+  } else if (now.documents !== before.documents) followDocuments();
   if (state.searchKey(now) !== state.searchKey(before)) run();
   if ([now.heat, now.variant, now.word, now.layout].join() !== [before.heat, before.variant, before.word, before.layout].join()) {
     follow();

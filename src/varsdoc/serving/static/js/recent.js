@@ -25,8 +25,7 @@ function forget(query) {
 export function setUpRecent(ask) {
   const input = $("query");
   const list = $("recent");
-  const draw = () => {
-    const part = typed.trim().toLowerCase();
+  const draw = (part) => {
     const fitting = recentQueries().filter((one) => one.toLowerCase().includes(part) && one.toLowerCase() !== part);
     list.replaceChildren(
       ...fitting.slice(0, SHOWN).map((query, i) =>
@@ -55,8 +54,10 @@ export function setUpRecent(ask) {
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
   };
+  const openAll = () => { typed = input.value; draw(""); };
   const move = (by) => {
-    if (list.hidden) { typed = ""; draw(); if (list.hidden) return; }
+    if (list.hidden) openAll();
+    if (list.hidden) return;
     const lines = [...list.children];
     at = at + by < -1 ? lines.length - 1 : at + by >= lines.length ? -1 : at + by;
     lines.forEach((line, i) => line.setAttribute("aria-selected", String(i === at)));
@@ -64,20 +65,21 @@ export function setUpRecent(ask) {
     if (at < 0) input.removeAttribute("aria-activedescendant");
     else input.setAttribute("aria-activedescendant", lines[at].id);
   };
-  input.addEventListener("input", () => { typed = input.value; draw(); });
-  input.addEventListener("click", () => { typed = ""; draw(); });
+  input.addEventListener("input", () => { typed = input.value; draw(typed.trim().toLowerCase()); });
+  input.addEventListener("click", openAll);
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
       move(event.key === "ArrowDown" ? 1 : -1);
     } else if (event.key === "Escape") {
-      if (!list.hidden) { event.preventDefault(); event.stopPropagation(); close(); }
-      else input.blur();
+      event.preventDefault(); // a search box would empty itself
+      if (list.hidden) input.blur();
+      close();
     } else if (event.key === "Delete" && at >= 0) {
       event.preventDefault();
       forget(list.children[at].dataset.query);
-      draw();
+      draw("");
     }
   });
   return close;

@@ -26,6 +26,10 @@ export function showAnswer(response) {
   say(`${plural(answer.hits.length, "page")} found. Best: ${best.document}, page ${best.page}.`);
 }
 
+/** Whether this very answer is on the screen: then nothing needs to move. */
+export const isShown = (response) =>
+  answer !== null && answer.query === response.query && JSON.stringify(answer.hits) === JSON.stringify(response.hits);
+
 function more() {
   const all = hits().length < state.get().k || hits().length >= answer.pages || state.get().k >= 100;
   if (all) return h("p", { class: "end" }, hits().length >= answer.pages ? "That is every page searched." : "");

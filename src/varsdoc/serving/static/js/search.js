@@ -3,8 +3,8 @@ import { $, h } from "./dom.js";
 import * as api from "./api.js";
 import * as state from "./state.js";
 import { remember } from "./recent.js";
-import { current, showAnswer, showState } from "./results.js";
-import { showShelf } from "./shelf.js";
+import { current, isShown, showAnswer, showState } from "./results.js";
+import { invite, showShelf } from "./shelf.js";
 import { untilReady, untilThere } from "./waiting.js";
 
 let running = null; // AbortController of the search under way
@@ -28,6 +28,7 @@ export async function run({ quiet = false } = {}) {
   try {
     const response = await api.search(asked, mine.signal);
     if (running !== mine) return;
+    if (quiet && isShown(response)) return;
     if (response.hits.length) showAnswer(response);
     else showNothing(asked, response);
     remember(asked.query);
@@ -107,7 +108,7 @@ function failedState(detail) {
 const onScreen = (name) => document.querySelector(".state")?.dataset.state === name;
 
 function showNothing(asked, response) {
-  if (response.pages === 0 && !asked.documents.length && !asked.where) return showShelf();
+  if (response.pages === 0 && !asked.documents.length && !asked.where) return invite();
   const actions = [];
   if (asked.documents.length) actions.push(["Search all documents", () => state.set({ documents: [] }), true]);
   if (asked.where) actions.push(["Drop the where filter", () => state.set({ where: "" }), !actions.length]);

@@ -21,12 +21,15 @@ export async function showShelf() {
   }
   if (state.get().query.trim()) return; // a question came first
   if (!listed.total) return invite();
+  const key = JSON.stringify(listed.documents);
+  const there = document.querySelector(".shelf");
+  if (there?.dataset.key === key) return;
   const facts = collectionFacts();
   const count = plural(listed.total, "document") + (facts?.pages ? `, ${plural(facts.pages, "page")}` : "");
   showElement(
     h(
       "div",
-      { class: "shelf" },
+      { class: "shelf", data: { key } },
       h(
         "header",
         { class: "shelf-head" },
@@ -76,7 +79,7 @@ function cover(one, collection) {
   );
 }
 
-function invite() {
+export function invite() {
   const closed = collectionFacts()?.read_only;
   showState({
     name: "empty", image: "upload", title: closed ? "This collection is empty" : "Drop documents here",

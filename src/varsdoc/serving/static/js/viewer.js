@@ -65,10 +65,17 @@ function leave() {
   picture = null;
   parts.canvas.replaceChildren();
   if (state.get().page) {
-    if (state.openedHere()) history.back();
+    if (state.openedHere()) backToAnswer();
     else state.set({ page: null });
   }
   if (id) focusHit(id);
+}
+
+/** One step back, with the heatmap as it was chosen last. */
+function backToAnswer() {
+  const { heat, variant, word } = state.get();
+  addEventListener("popstate", () => state.set({ heat, variant, word }), { once: true });
+  history.back();
 }
 
 /** As the state says: open at a page, turn to another, or close. */
@@ -127,7 +134,6 @@ function neighbours() {
   parts.next.disabled = !shown.info?.next;
   const at = hits().indexOf(shown.hit);
   parts.rank.textContent = at < 0 ? "–" : `${at + 1} / ${hits().length}`;
-  parts.rank.setAttribute("aria-label", at < 0 ? "Not among the hits" : `Hit ${at + 1} of ${hits().length}`);
   parts.up.disabled = !hits().length || at === 0;
   parts.down.disabled = !hits().length || at === hits().length - 1;
   parts.up.closest(".viewer-group").hidden = !hits().length;
