@@ -95,7 +95,7 @@ function choose(id, on) {
 
 /** The pressed button goes: the focus needs another place. */
 function drop(ids) {
-  for (const id of ids) choose(id, false);
+  state.set({ documents: state.get().documents.filter((id) => !ids.includes(id)), k: state.FIRST }, { push: true });
   $("document-search").focus();
 }
 
