@@ -22,6 +22,8 @@ class DocumentFacts:
     metadata: Mapping[str, Value]
     cover: str  # the id of its first page
     source: str
+    content_hash: str
+    bytes: int  # of its codes
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,8 @@ def _document(document: StoredDocument) -> DocumentFacts:
         dict(document.metadata),
         page_id(document.source, first),
         document.source,
+        document.content_hash,
+        document.code_bytes,
     )
 
 

@@ -73,11 +73,11 @@ async def stats(here: ServiceOf) -> Response:
             "batches": models.batches,
             "questions": models.questions,
             "queries_per_batch": round(models.questions / models.batches, 3) if models.batches else None,
-            "jobs": {},
+            "jobs": here.runner.counts(),
             "pages": sum(one.pages for one in found),
             "documents": len(found),
             "memory_mib": memory_mib(),
-            "bytes": 0,
+            "bytes": sum(one.bytes for one in found),
         }
     )
 

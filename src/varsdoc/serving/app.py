@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from varsdoc import __version__
 from varsdoc.errors import ConfigError
-from varsdoc.serving import about_routes, document_routes, page_routes, problems, search_routes
+from varsdoc.serving import about_routes, document_routes, job_routes, page_routes, problems, search_routes
 from varsdoc.serving.guard import Guard
 from varsdoc.serving.library import Library
 from varsdoc.serving.service import Service
@@ -36,7 +36,7 @@ def create_app(collections: str | Path | Sequence[str | Path], settings: Setting
     app = FastAPI(title="varsdoc", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.service = here
     problems.install(app)
-    for room in (search_routes, page_routes, document_routes, about_routes):
+    for room in (search_routes, page_routes, document_routes, job_routes, about_routes):
         app.include_router(room.router)
     about_routes.mount_page(app)
     app.add_middleware(Guard, settings=settings, sessions=here.sessions)

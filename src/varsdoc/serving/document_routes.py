@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from varsdoc.errors import MissingError
+from varsdoc.serving.jobs import JobFolder, new_id
 from varsdoc.serving.library import Collection
-from varsdoc.serving.routes import CollectionName, ServiceOf, answer, problems
-from varsdoc.serving.schemas import Collections, Documents
+from varsdoc.serving.problems import Problem
+from varsdoc.serving.routes import CollectionName, Id, ServiceOf, answer, problems
+from varsdoc.serving.schemas import Accepted, Collections, Documents, Removed
+from varsdoc.serving.uploads import receive
+
+_WAIT = 3.0  # seconds for another writer
+_UPLOAD = {
+    "required": True,
+    "content": {
+        "multipart/form-data": {
+            "schema": {
+                "type": "object",
+                "required": ["files"],
+                "properties": {
+                    "files": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
+                    "metadata": {"type": "string", "description": "A JSON object: key -> text, number, true, false."},
+                },
+            }
+        }
+    },
+}
 
 router = APIRouter(tags=["documents"])
 
@@ -61,3 +83,45 @@ async def documents(
         for one in found[offset : offset + limit]
     ]
     return answer({"total": len(found), "documents": shown})
+
+
+@router.post(
+    "/documents",
+    status_code=202,
+    response_model=Accepted,
+    responses=problems(400, 403, 404, 408, 413, 415, 422, 507),
+    openapi_extra={"requestBody": _UPLOAD},
+)
+async def upload(request: Request, here: ServiceOf, collection: CollectionName = None) -> Response:
+    """Add documents, or replace those of the same names. They are indexed by a job, whose progress can be asked for."""
+    chosen = here.library[collection]
+    folder = await here.run("write", here.runner.begin, chosen)
+    job_id = new_id()
+    staging = await here.run("write", folder.staging, job_id)
+    try:
+        files, metadata = await receive(request, staging, here.settings.limits)
+        job = await here.run("write", here.runner.submit, chosen, job_id, files, metadata)
+    except BaseException as error:
+        folder.clear(job_id)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise Problem(507, "The server's disk is full.") from error
+        raise
+    return answer({"job": job.to_json()}, 202, {"Location": f"/jobs/{job.id}"})
+
+
+@router.delete("/documents/{id}", response_model=Removed, responses=problems(403, 404, 409, 422))
+async def remove(id: Id, here: ServiceOf, collection: CollectionName = None) -> Response:
+    """Take a document out of the collection; the file goes too, if it was uploaded here."""
+    chosen = here.library[collection]
+    chosen.require_writable()
+    return answer(await here.run("write", _remove, chosen, id))
+
+
+def _remove(collection: Collection, document_id: str) -> dict[str, Any]:
+    found = next((one for one in collection.documents() if one.id == document_id), None)
+    if found is None or collection.folder is None:
+        raise MissingError(f"There is no document {document_id} in this collection (any more).")
+    folder = JobFolder(collection.folder)
+    # By its source: a document might have another's id as its name.
+    pages = collection.index.remove(found.source, wait=_WAIT, after=lambda gone: folder.remove_file(gone.source))
+    return {"document": found.document, "pages": pages}

@@ -26,9 +26,13 @@ _GRACE = 3  # seconds for requests under way
 def serve(app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[str], None]) -> int:
     """Serve until a signal; the exit code. `ready` gets the address once connections are accepted."""
     logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING)
-    listening = _listen(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    config = uvicorn.Config(
+    server = Server(app, host, port, limits, ready)
+    server.run()
+    return 130 if signal.SIGINT in server.caught else 0
+
+
+def _config(app: FastAPI, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
@@ -40,9 +44,6 @@ def serve(app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[s
         timeout_graceful_shutdown=_GRACE,
         backlog=256,
     )
-    server = _Server(config, lambda: ready(f"http://{shown}:{listening.getsockname()[1]}"))
-    server.run(sockets=[listening])
-    return 130 if signal.SIGINT in server.caught else 0
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -59,18 +60,27 @@ def _listen(host: str, port: int) -> socket.socket:
     return made
 
 
-class _Server(uvicorn.Server):
-    """Says when it is ready, and ends by a signal without dying of it."""
+class Server(uvicorn.Server):
+    """Says when it is ready, and ends by a signal without dying of it. May also run in a thread; `stop` ends it."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: FastAPI, host: str, port: int, limits: Limits, ready: Callable[[str], None]) -> None:
+        super().__init__(_config(app, limits))
+        self._listening = _listen(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self._listening.getsockname()[1]}"
         self._ready = ready
         self.caught: list[int] = []
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        super().run(sockets or [self._listening])
+
+    def stop(self) -> None:
+        self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if not self.should_exit:
-            self._ready()
+            self._ready(self.address)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:

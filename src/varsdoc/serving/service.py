@@ -17,6 +17,7 @@ from varsdoc.index.asking import Query
 from varsdoc.serving.library import Collection, Library
 from varsdoc.serving.models import Models
 from varsdoc.serving.pictures import Kept
+from varsdoc.serving.runner import Runner
 from varsdoc.serving.sessions import Sessions
 from varsdoc.serving.settings import Settings
 
@@ -40,6 +41,7 @@ class Service:
         self.library, self.settings = library, settings
         self.sessions = Sessions(settings.token)
         self.models = Models(settings)
+        self.runner = Runner(library.collections, settings)
         self.pictures = Kept(settings.limits.picture_bytes)
         self.started = time.monotonic()
         self.searches = 0
@@ -54,8 +56,10 @@ class Service:
         self.models.start()
         for collection in self.library.collections:
             self.models.prepare(collection.fingerprint())
+        self.runner.start()
 
     def stop(self) -> None:
+        self.runner.stop()
         self.models.stop()
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
