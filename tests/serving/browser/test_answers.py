@@ -139,7 +139,7 @@ def test_back_and_forward_walk_through_the_questions(visit: Any, served: Any) ->
     page.go_back()
     page.wait_for_url("**/?q=revenue+by+region")
     assert page.get_by_role("combobox", name="Ask your documents").input_value() == "revenue by region"
-    page.wait_for_function("document.title.startsWith('revenue by region')")
+    page.wait_for_function("() => document.title.startsWith('revenue by region')")
     page.go_back()
     page.locator(".cover").first.wait_for()
 
@@ -167,7 +167,7 @@ def test_a_bad_filter_says_why_and_how_to_go_on(visit: Any, served: Any, watched
     page.get_by_label("Where", exact=True).fill("page = 2")
     page.get_by_label("Where", exact=True).press("Enter")
     page.wait_for_url("**where=page**")
-    page.wait_for_function("document.querySelectorAll('.hit').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.hit').length === 2")
     assert sorted(page.locator(".hit-name small").all_inner_texts()) == ["page 2 of 2", "page 2 of 4"]
 
 

@@ -99,11 +99,11 @@ def test_filter_delete_and_reload(entered: Any, artifacts: Path) -> None:
     page = entered("/?collection=papers&q=revenue+by+region")
     page.locator(".hit").first.wait_for()
     page.get_by_role("checkbox", name="newsletter.pdf").check()
-    page.wait_for_function("document.querySelectorAll('.hit').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.hit').length === 2")
     assert set(page.locator(".hit-name .link").all_inner_texts()) == {"newsletter.pdf"}
     page.screenshot(path=artifacts / "filtered.png")
     page.reload()
-    page.wait_for_function("document.querySelectorAll('.hit').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.hit').length === 2")
     assert page.get_by_role("checkbox", name="newsletter.pdf").is_checked()
     page.locator(".document", has_text="newsletter.pdf").hover()
     page.get_by_role("button", name="Delete newsletter.pdf").click()
@@ -112,7 +112,7 @@ def test_filter_delete_and_reload(entered: Any, artifacts: Path) -> None:
     page.get_by_role("button", name="Delete newsletter.pdf").click()
     page.get_by_role("dialog", name="Delete this document?").get_by_role("button", name="Delete").click()
     page.get_by_text("newsletter.pdf was deleted, 2 pages.").wait_for()
-    page.wait_for_function("document.querySelectorAll('.hit').length > 2")  # the filter went with it
+    page.wait_for_function("() => document.querySelectorAll('.hit').length > 2")  # the filter went with it
     assert "newsletter.pdf" not in names(page)
     page.reload()
     page.locator(".hit").first.wait_for()
@@ -123,7 +123,7 @@ def test_the_list_of_documents_can_be_searched(visit: Any, served: Server) -> No
     page = visit(served)
     page.locator(".document").nth(1).wait_for()
     page.get_by_role("searchbox", name="Find a document").fill("annual")
-    page.wait_for_function("document.querySelectorAll('.document').length === 1")
+    page.wait_for_function("() => document.querySelectorAll('.document').length === 1")
     assert names(page) == ["annual-report.pdf"]
     page.get_by_role("searchbox", name="Find a document").fill("nothing like it")
     page.get_by_text("No document's name has").wait_for()

@@ -55,7 +55,7 @@ def test_the_first_paint_is_there_at_once(visit: Any, served: Any) -> None:
     times = []
     for _ in range(5):
         page = visit(served)
-        page.wait_for_function("performance.getEntriesByType('paint').length > 0")
+        page.wait_for_function("() => performance.getEntriesByType('paint').length > 0")
         times.append(page.evaluate("performance.getEntriesByType('paint')[0].startTime"))
         page.close()
         if times[-1] < 200:

@@ -40,7 +40,7 @@ def test_it_opens_closes_and_keeps_its_page_in_the_address(opened: Any) -> None:
     opened.locator(".viewer .sheet.loaded").wait_for()
     assert place(opened) == here
     opened.go_back()
-    opened.wait_for_function("!document.querySelector('.viewer').open")
+    opened.wait_for_function("() => !document.querySelector('.viewer').open")
 
 
 def test_neighbours_in_the_document(visit: Any, served: Any) -> None:
@@ -50,14 +50,14 @@ def test_neighbours_in_the_document(visit: Any, served: Any) -> None:
     assert place(page) == "annual-report.pdf, page 1 of 4"
     assert page.get_by_role("button", name="Previous page").is_disabled()
     for number in (2, 3, 4):
-        page.wait_for_function("!document.querySelector('#page-next').disabled")
+        page.wait_for_function("() => !document.querySelector('#page-next').disabled")
         page.keyboard.press("ArrowRight")
         page.wait_for_function(
             "n => document.querySelector('.viewer-place').textContent === `page ${n} of 4`", arg=number
         )
-    page.wait_for_function("document.querySelector('#page-next').disabled")
+    page.wait_for_function("() => document.querySelector('#page-next').disabled")
     page.get_by_role("button", name="Previous page").click()
-    page.wait_for_function("document.querySelector('.viewer-place').textContent === 'page 3 of 4'")
+    page.wait_for_function("() => document.querySelector('.viewer-place').textContent === 'page 3 of 4'")
 
 
 def test_neighbours_among_the_hits(opened: Any) -> None:
@@ -87,7 +87,7 @@ def test_zoom_and_pan(opened: Any) -> None:
     opened.mouse.up()
     assert sheet.bounding_box()["y"] == pytest.approx(before["y"] - 60, abs=2)
     opened.mouse.wheel(0, -400)
-    opened.wait_for_function("parseInt(document.querySelector('.percent').textContent) > 140")
+    opened.wait_for_function("() => parseInt(document.querySelector('.percent').textContent) > 140")
     opened.keyboard.press("0")
     assert sheet.bounding_box() == pytest.approx(fit, abs=1)
 
