@@ -1,4 +1,4 @@
-"""Servers for tests: in a thread of this process where many requests are made, as `varsdoc serve` where processes matter."""
+"""Servers for tests: in a thread of this process for many requests, as `varsdoc serve` where processes matter."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ def running(*collections: Path, settings: Settings | None = None) -> Iterator[ht
         assert up.wait(30)
         headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
         with httpx.Client(base_url=server.address, headers=headers, timeout=60) as client:
+            client.service = app.state.service  # type: ignore[attr-defined]
             yield client
     finally:
         server.stop()
@@ -97,9 +98,11 @@ def wait_for(happened: Callable[[], bool], seconds: float = 60.0) -> None:
 def finished(client: httpx.Client, job: dict, seconds: float = 120.0) -> dict:
     """A job when it has ended."""
     shown = job
+
     def ended() -> bool:
         nonlocal shown
         shown = client.get(f"/jobs/{job['id']}").json()
         return shown["state"] not in ("waiting", "running")
+
     wait_for(ended, seconds)
     return shown

@@ -99,7 +99,7 @@ def test_a_bad_request_is_a_problem_with_a_sentence(client: httpx.Client, body: 
 def test_a_lone_surrogate_and_broken_json_are_problems(client: httpx.Client) -> None:
     for content in (b'{"query": "\\ud800 valve"}', b'{"query": ', b"\xff\xfe", b"[" * 60_000):
         answered = client.post("/search", content=content, headers={"content-type": "application/json"})
-        assert answered.status_code in (200, 422), content[:20]
+        assert answered.status_code in (200, 400, 422), content[:20]
     assert ask(client, "valve")["hits"]
 
 
@@ -227,14 +227,5 @@ def test_two_collections_of_one_encoder_share_the_model(made: Path, model: VarsD
         assert hit["document"] == "a.png"
         assert client.get(hit["image"]).status_code == 200
         assert client.get(f"/pages/{hit['id']}/image").status_code == 404
-        service = client_service(client)
-        assert len({id(one) for one in service.models._models.values()}) == 1
-
-
-def client_service(client: httpx.Client) -> object:
-    import gc
-
-    from varsdoc.serving.service import Service
-
-    found = [one for one in gc.get_objects() if isinstance(one, Service) and len(one.library.collections) == 2]
-    return found[-1]
+        models = client.service.models._models  # type: ignore[attr-defined]
+        assert len({id(one) for one in models.values()}) == 1

@@ -35,7 +35,7 @@ async def health(here: ServiceOf) -> Response:
 @router.post("/session", status_code=204, responses=problems(400, 403, 408, 413, 422))
 async def log_in(given: TokenGiven, request: Request, here: ServiceOf) -> Response:
     """A cookie for the token, so that a browser's pictures come, too."""
-    if not here.sessions.is_token(given.token):
+    if not here.sessions.is_token(given.token.encode("utf-8", "replace")):
         raise Problem(401, "That is not the server's token.", {"WWW-Authenticate": "Bearer"})
     done = Response(status_code=204)
     if here.sessions.required:

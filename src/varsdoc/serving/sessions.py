@@ -29,20 +29,24 @@ class Sessions:
     def required(self) -> bool:
         return self._token is not None
 
-    def is_token(self, given: str) -> bool:
-        """In constant time, whatever is given."""
+    def is_token(self, given: bytes) -> bool:
+        """In constant time, whatever is given.
+
+        >>> Sessions("grüße").is_token("grüße".encode()), Sessions("a").is_token(b"b"), Sessions(None).is_token(b"")
+        (True, False, True)
+        """
         if self._token is None:
             return True
-        ours, theirs = (hashlib.sha256(one).digest() for one in (self._token, given.encode("utf-8", "replace")))
+        ours, theirs = (hashlib.sha256(one).digest() for one in (self._token, given))
         return hmac.compare_digest(ours, theirs)
 
     def may(self, headers: Mapping[str, str]) -> bool:
-        """Whether a request with these headers (names in lower case) passes."""
+        """Whether a request with these headers (names in lower case, values as latin-1) passes."""
         if self._token is None:
             return True
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if given:
-            return scheme.lower() == "bearer" and self.is_token(given.strip())
+            return scheme.lower() == "bearer" and self.is_token(given.strip().encode("latin-1", "replace"))
         return self.is_session(read_cookie(headers))
 
     def new(self) -> str:

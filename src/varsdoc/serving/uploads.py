@@ -90,6 +90,8 @@ class _Parts:
     def _open(self, given: str) -> None:
         if len(self.files) >= self._limits.files:
             raise Problem(413, f"One upload may have {self._limits.files} files.")
+        for escaped, meant in (("%0D", "\r"), ("%0A", "\n"), ("%22", '"')):  # as browsers write them
+            given = given.replace(escaped, meant)
         self._name = display_name(given)
         if self._name in [one.name for one in self.files]:
             raise Problem(422, f"Two files of this upload have the name {self._name!r}; rename one.")
