@@ -109,7 +109,7 @@ def visit(chromium: Any, watched: Watched) -> Visit:
         scheme = "dark" if dark else "light"
         size = {"width": width, "height": 844 if width < 500 else 860}
         context = chromium.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce", **options)
-        context.set_default_timeout(30_000)  # for a busy machine; an idle one needs a fraction of a second
+        context.set_default_timeout(60_000)  # for a busy machine; an idle one needs a fraction of a second
         watched.contexts.append(context)
         page = context.new_page()
         watched.watch(page)

@@ -13,6 +13,7 @@ from serving.browser.tools import Server, ask, start, stop
 from varsdoc.demo import SAMPLES
 
 TOKEN = "a token of the tests"
+JOB = 180_000  # ms: a job starts a process of its own, which takes its time on a busy machine
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +67,8 @@ def test_an_empty_collection_invites_and_takes_files(entered: Any, artifacts: Pa
     broken.write_bytes(b"%PDF-1.7\nthis is not the rest of a PDF\n")
     page.locator("#files").set_input_files([SAMPLES / "invoice.pdf", SAMPLES / "newsletter.pdf", broken])
     job = page.locator(".job")
-    job.locator(".job-failed li", has_text="broken.pdf").wait_for()
-    page.locator(".job.ended").wait_for(timeout=40_000)
+    job.locator(".job-failed li", has_text="broken.pdf").wait_for(timeout=JOB)
+    page.locator(".job.ended").wait_for(timeout=JOB)
     page.screenshot(path=artifacts / "uploaded.png")
     assert "3 pages added" in job.locator(".job-told").inner_text()
     page.locator(".cover").nth(1).wait_for()
@@ -91,7 +92,7 @@ def test_files_can_be_dropped_anywhere(entered: Any) -> None:
            }""",
         list((SAMPLES / "letter-scan.jpg").read_bytes()),
     )
-    page.locator(".document-name", has_text="dropped.jpg").wait_for(timeout=40_000)
+    page.locator(".document-name", has_text="dropped.jpg").wait_for(timeout=JOB)
     assert sorted(names(page)) == sorted([*before, "dropped.jpg"])
 
 

@@ -59,12 +59,12 @@ def start(where: list[Path], checkpoint: Path, *arguments: str) -> Server:
 
 def _ready(server: Server) -> Server:
     """Once its model is there, too: what a test waits for is then the page."""
-    for _ in range(600):
+    for _ in range(1800):
         with urllib.request.urlopen(server.address + "/health", timeout=30) as answer:
             if json.load(answer)["model"] == "ready":
                 return server
         time.sleep(0.1)
-    raise AssertionError("The model of varsdoc serve was not ready within a minute.")
+    raise AssertionError("The model of varsdoc serve was not ready within three minutes.")
 
 
 def stop(server: Server) -> None:
