@@ -53,6 +53,13 @@ export function followDocuments() {
   drawChosen(chosen);
 }
 
+/** A copied link names documents by id, and a long list may not have reached them yet: the hits know their names. */
+export function learnNames(hits) {
+  const unknown = state.get().documents.filter((id) => !names.has(id));
+  for (const hit of hits) names.set(hit.document_id, hit.document);
+  if (unknown.some((id) => names.has(id))) drawChosen(new Set(state.get().documents));
+}
+
 function drawDocuments() {
   const chosen = new Set(state.get().documents);
   $("document-count").textContent = total ? total.toLocaleString("en") : "";

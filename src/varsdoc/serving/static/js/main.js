@@ -5,11 +5,11 @@ import * as api from "./api.js";
 import * as state from "./state.js";
 import { askToken } from "./confirm.js";
 import { followCollection, loadCollections, setUpCollections } from "./collections.js";
-import { followDocuments, loadDocuments, setUpDocuments } from "./documents.js";
+import { followDocuments, learnNames, loadDocuments, setUpDocuments } from "./documents.js";
 import { resumeJobs, setUpJobs } from "./jobs.js";
 import { setUpKeys } from "./keys.js";
 import { setUpRecent } from "./recent.js";
-import { follow } from "./results.js";
+import { follow, hits } from "./results.js";
 import { onAnswer, run } from "./search.js";
 import { setUpSide } from "./side.js";
 import { setUpTheme } from "./theme.js";
@@ -30,6 +30,7 @@ setUpDocuments(contentChanged);
 setUpJobs(debounced(contentChanged, 150));
 setUpForms();
 onAnswer(refresh);
+onAnswer(() => learnNames(hits()));
 
 state.onChange((now, before) => {
   fillForms(before);
