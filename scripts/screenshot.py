@@ -1,9 +1,9 @@
-"""Screenshots of the web page for README and docs: serves a collection, writes docs/images/*.png of a bounded size.
+"""Screenshots of the web page for README and docs: serves a collection, writes docs/images/*.webp of a bounded size.
 
     python scripts/screenshot.py                     # the demo's own collection, made first if need be (about a minute)
     python scripts/screenshot.py --index DIR --into docs/images
 
-Needs playwright and a Chromium (scripts/install_chromium.sh). Pictures are reduced to 256 colours: pages have few.
+Needs playwright, a Chromium (scripts/install_chromium.sh) and a quiet machine: the pages show how long a search took.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def take_all(address: str, into: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--headless", "--disable-gpu"])
         shots = Shots(browser, address, into)
+        for question in (REVENUE, SOUP):  # once before, so that no picture shows how long the model took to load
+            shots.warm_up(f"/?{question}")
         shots.answer("answer", f"/?{REVENUE}", DESK)
         shots.answer("answer-dark", f"/?{SOUP}&heat=1&layout=grid", DESK, dark=True)
         shots.answer("phone", f"/?{SOUP}&heat=1", PHONE)
@@ -90,10 +92,15 @@ class Shots:
         context = self.browser.new_context(
             viewport=view, color_scheme="dark" if dark else "light", device_scale_factor=1.5
         )
-        context.set_default_timeout(120_000)  # the model is loading at first
+        context.set_default_timeout(240_000)  # the model is loading at first
         page = context.new_page()
         page.goto(self.address + path)
         return page
+
+    def warm_up(self, path: str) -> None:
+        page = self.page(path, DESK)
+        page.locator(".hit").first.wait_for()
+        page.context.close()
 
     def answer(self, name: str, path: str, size: tuple[int, int], dark: bool = False) -> None:
         page = self.page(path, size, dark)
@@ -116,13 +123,13 @@ class Shots:
         page.wait_for_load_state("networkidle")
         page.wait_for_timeout(400)
         picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
-        for colours in (256, 128, 64):
+        for quality in (90, 80, 70, 60):
             data = io.BytesIO()
-            picture.quantize(colours, dither=Image.Dither.NONE).save(data, "PNG", optimize=True)
+            picture.save(data, "WEBP", quality=quality, method=6)
             if data.tell() <= LARGEST:
                 break
-        (self.into / f"{name}.png").write_bytes(data.getvalue())
-        print(f"{name}.png: {data.tell() / 1000:.0f} kB", file=sys.stderr)
+        (self.into / f"{name}.webp").write_bytes(data.getvalue())
+        print(f"{name}.webp: {data.tell() / 1000:.0f} kB", file=sys.stderr)
         page.context.close()
 
 

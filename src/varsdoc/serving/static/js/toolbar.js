@@ -18,8 +18,9 @@ export function drawToolbar(answer) {
 
 function took(answer) {
   const best = plural(answer.hits.length, "page");
-  const ms = Math.round(answer.took_ms?.total ?? 0);
-  return [h("strong", {}, best), ` of ${answer.pages.toLocaleString("en")} searched, ${ms} ms`];
+  const ms = answer.took_ms?.total ?? 0;
+  const time = ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+  return [h("strong", {}, best), ` of ${answer.pages.toLocaleString("en")} searched, ${time}`];
 }
 
 function heatSwitch() {
