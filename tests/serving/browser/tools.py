@@ -53,16 +53,22 @@ def start(where: list[Path], checkpoint: Path, *arguments: str) -> Server:
         said.append(line)
         if line.startswith("Serving "):
             threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop the server
-            return _ready(Server(line.split()[-1], process))
+            server = Server(line.split()[-1], process)
+            try:
+                _wait_for_model(server)
+            except BaseException:
+                stop(server)
+                raise
+            return server
     raise AssertionError("varsdoc serve ended: " + "".join(said))
 
 
-def _ready(server: Server) -> Server:
-    """Once its model is there, too: what a test waits for is then the page."""
+def _wait_for_model(server: Server) -> None:
+    """What a test waits for is then the page alone."""
     for _ in range(1800):
-        with urllib.request.urlopen(server.address + "/health", timeout=30) as answer:
+        with urllib.request.urlopen(server.address + "/health", timeout=60) as answer:
             if json.load(answer)["model"] == "ready":
-                return server
+                return
         time.sleep(0.1)
     raise AssertionError("The model of varsdoc serve was not ready within three minutes.")
 
