@@ -10,6 +10,7 @@ import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -67,7 +68,10 @@ def hammer(operation: Any, until: float, **fixed: Any) -> int:
 
         try:
             ask()
-        except schemathesis.errors.SchemathesisError:  # nothing can be wrong with a route without parameters
+        except (
+            schemathesis.errors.SchemathesisError,
+            Unsatisfiable,
+        ):  # nothing can be wrong with a route without parameters
             if mode is GenerationMode.POSITIVE:
                 raise
     return made
@@ -83,6 +87,6 @@ def test_whatever_comes_the_answer_fits_the_description(server: httpx.Client) ->
         made[operation.label] = hammer(operation, until)
         if operation.label.startswith("GET /pages/"):
             hammer(operation, until, path_parameters={"id": hit["id"]})
-    assert len(made) == 16
+    assert len(made) == 15
     assert server.get("/health").json()["status"] == "ok"
     assert server.get("/documents").json()["total"] == 1

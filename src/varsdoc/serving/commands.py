@@ -65,6 +65,9 @@ def serve(
             webbrowser.open(address)
 
     code = run(app, host, port, settings.limits, ready)
+    if app.state.service.models.running:  # in the middle of a load: Python would wait for it, or trip over it
+        sys.stderr.flush()
+        os._exit(code)
     if code:
         raise typer.Exit(code)
 

@@ -62,6 +62,11 @@ class Models:
         self._waiting.put(None)
         self._thread.join(seconds)
 
+    @property
+    def running(self) -> bool:
+        """Whether the thread is still at work, loading a model perhaps."""
+        return self._thread.is_alive()
+
     def status(self) -> tuple[str, str | None]:
         """loading, ready or failed, and why."""
         with self._guard:
