@@ -134,6 +134,8 @@ class Models:
     def _model(self, found: Fingerprint | None) -> VarsDoc:
         key = _key(found)
         if key in self._models:
+            with self._guard:
+                self._loading.discard(key)  # another collection with the same encoder was first
             return self._models[key]
         with self._guard:
             self._loading.add(key)
