@@ -10,7 +10,7 @@ install: $(READY)
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench,serve,mcp,langchain,llamaindex]"
 	touch $@
 
 # make demo DOCS=folder [ASK="a question"]: your documents instead of the samples.
