@@ -28,7 +28,7 @@ _START = (
 )
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _WAIT = 3600.0  # seconds for another writer
-_NICE = 10
+_NICE = 5
 
 
 @dataclass(frozen=True)
