@@ -10,7 +10,7 @@ install: $(READY)
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench,serve]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench,serve,mcp,langchain,llamaindex]"
 	touch $@
 
 # make demo DOCS=folder [ASK="a question"]: your documents instead of the samples. SERVE=0 ends without the web page.
@@ -26,8 +26,10 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A process for each core; what measures seconds comes after, by itself.
 test: lint browser
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "not alone"
+	$(BIN)/pytest -m alone
 
 # Chromium for the tests of the web page; does nothing where it is.
 browser:

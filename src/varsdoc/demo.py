@@ -231,6 +231,9 @@ def _serve(console: Console, where: str, dtype: str | None) -> None:
         sys.stdout.flush()
 
     serve(app, "127.0.0.1", _free_port(), settings.limits, ready)
+    if app.state.service.models.running:  # in the middle of a load: Python would wait for it, or trip over it
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _free_port() -> int:

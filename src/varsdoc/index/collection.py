@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from varsdoc.errors import CollectionError, ConfigError, FingerprintError, MissingError
+from varsdoc.errors import CollectionError, ConfigError, FingerprintError
 from varsdoc.index.adding import Added, Run, Watcher, gone_documents, progress_bar
 from varsdoc.index.asking import Query, encode_questions
 from varsdoc.index.encoder import Encoder
@@ -55,6 +57,7 @@ class Index:
         self._store, self._encoder, self._memory, self._lists = store, encoder, memory, lists
         self._snapshot: Snapshot | None = None
         self._filter: tuple[Any, Any] | None = None
+        self._looked = -math.inf  # when the last look for a newer commit began
         self._guard = threading.RLock()
 
     @classmethod
@@ -218,28 +221,27 @@ class Index:
             raise ConfigError("Give either a question or a picture (like=...).")
         if hybrid and query is None:
             raise ConfigError("Hybrid search needs a question in words; leave hybrid out with a picture.")
-        with self._guard:
-            self._store.require()
+        self._store.require()
 
-            def run(snapshot: Snapshot) -> list[Hit]:
-                # The filter first: a wrong one should not have to wait for the model.
-                allowed = None if where is None else self._mask(snapshot, where)
-                if documents is not None:
-                    chosen = snapshot.rows_of(documents)
-                    allowed = chosen if allowed is None else allowed & chosen
-                asked = self._asked(snapshot, query, like)
-                request = Request(
-                    asked,
-                    k,
-                    allowed,
-                    aggregation or ("max" if like is None else "fused"),
-                    candidates,
-                    exhaustive,
-                    asked.text if hybrid else None,
-                )
-                return hits(snapshot, rank(snapshot, request), asked)
+        def run(snapshot: Snapshot) -> list[Hit]:
+            # The filter first: a wrong one should not have to wait for the model.
+            allowed = None if where is None else self._mask(snapshot, where)
+            if documents is not None:
+                chosen = snapshot.rows_of(documents)
+                allowed = chosen if allowed is None else allowed & chosen
+            asked = self._asked(snapshot, query, like)
+            request = Request(
+                asked,
+                k,
+                allowed,
+                aggregation or ("max" if like is None else "fused"),
+                candidates,
+                exhaustive,
+                asked.text if hybrid else None,
+            )
+            return hits(snapshot, rank(snapshot, request), asked)
 
-            return self._reading(run)
+        return self._reading(run)
 
     def _asked(self, snapshot: Snapshot, query: str | Query | None, like: Any) -> Query:
         found = snapshot.state.fingerprint
@@ -260,7 +262,7 @@ class Index:
         from varsdoc.index.searching import look
 
         return self._reading(
-            lambda snapshot: look(snapshot, _require_row(snapshot, page_id), self._asked(snapshot, query, None))
+            lambda snapshot: look(snapshot, snapshot.require_row(page_id), self._asked(snapshot, query, None))
         )
 
     def _reading(self, work: Callable[[Snapshot], T]) -> T:
@@ -268,18 +270,20 @@ class Index:
         from varsdoc.index.pinned import MovedOnError
         from varsdoc.index.snapshot import Snapshot
 
+        called = time.monotonic()
         with self._guard:
             try:
                 if self._snapshot is None:
                     self._snapshot = Snapshot(self._store, self._memory, self._lists)
-                else:
+                elif self._looked < called:  # else another thread looked while this one waited: that is late enough
+                    self._looked = time.monotonic()
                     self._snapshot.refresh()
                 return work(self._snapshot)
             except Exception as error:
                 if not is_store_error(error) and not isinstance(error, MovedOnError):
                     raise
             with self._store.reading():
-                self._snapshot = None
+                self._snapshot, self._looked = None, -math.inf
                 self._snapshot = Snapshot(self._store, self._memory, self._lists)
                 return work(self._snapshot)
 
@@ -309,12 +313,12 @@ class Index:
         """What is known of a page: its document, size, version, neighbours. Needs no model."""
         from varsdoc.index.facts import page_facts
 
-        return self._reading(lambda snapshot: page_facts(snapshot, _require_row(snapshot, page_id)))
+        return self._reading(lambda snapshot: page_facts(snapshot, snapshot.require_row(page_id)))
 
     def page_text(self, page_id: str) -> str | None:
         """The text layer of a page, where its document has one and it was stored."""
         text: str | None = self._reading(
-            lambda snapshot: snapshot.read([_require_row(snapshot, page_id)], ["text"])[0]["text"]
+            lambda snapshot: snapshot.read([snapshot.require_row(page_id)], ["text"])[0]["text"]
         )
         return text
 
@@ -327,7 +331,7 @@ class Index:
         from varsdoc.index.pinned import pinned
 
         def find(snapshot: Snapshot) -> tuple[str, PinnedPages]:
-            row = _require_row(snapshot, page_id)
+            row = snapshot.require_row(page_id)
             return snapshot.pages[row].document.version, pinned(snapshot, [row])
 
         version, found = self._reading(find)  # rendering it again takes seconds, in which others may search
@@ -339,7 +343,9 @@ class Index:
         found = self._documents()
         listed = [Listed(d.name, d.pages, d.source, dict(d.metadata)) for d in found]
         if where is not None:
-            listed = _filtered(listed, found, where)
+            from varsdoc.index.where import passing
+
+            listed = [one for one, passed in zip(listed, passing(found, where), strict=True) if passed]
         return sorted(listed, key=lambda one: one.document)
 
     def _documents(self) -> builtins.list[StoredDocument]:
@@ -391,19 +397,3 @@ class Index:
     def __len__(self) -> int:
         """Pages that can be found."""
         return sum(document.pages for document in self.list()) if self._store.exists() else 0
-
-
-def _require_row(snapshot: Snapshot, page_id: str) -> int:
-    row = snapshot.row_of_id(page_id)
-    if row is None:
-        raise MissingError(f"There is no page {page_id} in this collection (any more).")
-    return row
-
-
-def _filtered(listed: list[Listed], found: list[StoredDocument], where: str) -> list[Listed]:
-    from varsdoc.index.snapshot import PageRow
-    from varsdoc.index.where import Filter
-
-    rows = [PageRow(d, 0, "", (0, 0), 0, 0, 0) for d in found]
-    mask = Filter(range(len(rows)), rows).mask(where, len(rows))
-    return [one for one, passed in zip(listed, mask.tolist(), strict=True) if passed]

@@ -28,6 +28,7 @@ class PageSource(Protocol):
 
     def page_blob(self, page_id: str) -> Blob: ...
     def page_jpeg(self, page_id: str) -> bytes: ...
+    def page_text(self, page_id: str) -> str | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +110,11 @@ class Hit:
         """The picture's own bytes."""
         assert self._source is not None
         return self._source.page_jpeg(self.id)
+
+    def text(self) -> str | None:
+        """The page's stored text layer, of the version that was found; None where it has none."""
+        assert self._source is not None
+        return self._source.page_text(self.id)
 
     def to_json(self) -> dict[str, Any]:
         box = self.region

@@ -69,6 +69,10 @@ class PinnedPages:
 
         return render_again(page.document, page.page).jpeg
 
+    def page_text(self, page_id: str) -> str | None:
+        text: str | None = self._read([self._pages[page_id][1]], "text")[0]["text"]
+        return text
+
     def _read(self, row_ids: list[int], column: str) -> list[dict[str, Any]]:
         try:
             found = self._table.take_row_ids(row_ids).select([column]).with_row_id().to_arrow().to_pylist()

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from varsdoc.errors import CollectionError
+from varsdoc.errors import CollectionError, MissingError
 from varsdoc.index.first_stage import FirstStage, summary_from_bytes
 from varsdoc.index.store import Store, read_state
 from varsdoc.index.tables import COLLECTION, State, StoredDocument, read_document
@@ -197,6 +197,12 @@ class Snapshot:
     def row_of_id(self, page_id: str) -> int | None:
         """The visible row of a page id."""
         return self._ids.get(page_id)
+
+    def require_row(self, page_id: str) -> int:
+        row = self.row_of_id(page_id)
+        if row is None:
+            raise MissingError(f"There is no page {page_id} in this collection (any more).")
+        return row
 
     def rows_of(self, document_ids: Iterable[str]) -> np.ndarray:
         """(rows,) true on the pages of these documents."""

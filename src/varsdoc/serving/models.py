@@ -62,6 +62,11 @@ class Models:
         self._waiting.put(None)
         self._thread.join(seconds)
 
+    @property
+    def running(self) -> bool:
+        """Whether the thread is still at work, loading a model perhaps."""
+        return self._thread.is_alive()
+
     def status(self) -> tuple[str, str | None]:
         """loading, ready or failed, and why."""
         with self._guard:
@@ -150,7 +155,8 @@ class Models:
             raise busy(f"The model cannot be loaded: {reason}", 5) from error
         with self._guard:
             self._models[key] = self._models[own] = model
-            self._failed.pop(key, None)
+            for one in (key, None):  # what a new collection lacked, it has found since
+                self._failed.pop(one, None)
             self._loading.discard(key)
         return model
 

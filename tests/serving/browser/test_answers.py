@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
-from serving.browser.tools import ask
+import pytest
+
+from serving.browser.tools import HTML_NAME, HTML_NOTE, ask
 
 QUERY = "/?q=revenue+by+region"
 
@@ -217,3 +220,18 @@ def test_a_late_answer_to_an_older_question_is_dropped(visit: Any, served: Any) 
     page.wait_for_timeout(150)
     assert page.locator(".segment", has_text="region").count() == 1
     assert page.locator(".state").count() == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system does not allow such file names")
+def test_html_in_names_and_metadata_is_shown_as_text(visit: Any, served: Any) -> None:
+    page = visit(served, "/?q=" + HTML_NAME.replace(" ", "+"))
+    card = page.locator(".hit", has_text=HTML_NAME).first
+    card.wait_for()
+    assert card.locator(".facts dd").inner_text() == HTML_NOTE
+    assert page.locator(".document", has_text=HTML_NAME).count() == 1
+    card.locator(".desk").click()
+    page.locator(".viewer .sheet.loaded").wait_for()
+    assert page.locator(".viewer-name").inner_text() == HTML_NAME
+    assert page.locator(".viewer-side .facts dd").inner_text() == HTML_NOTE
+    assert page.locator("img[src='x'], main script, main b, aside b").count() == 0
+    assert page.title() != "run"

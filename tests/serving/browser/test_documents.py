@@ -120,8 +120,8 @@ def test_filter_delete_and_reload(entered: Any, artifacts: Path) -> None:
     assert "newsletter.pdf" not in page.locator(".hit-name .link").all_inner_texts()
 
 
-def test_the_list_of_documents_can_be_searched(visit: Any, served: Server) -> None:
-    page = visit(served)
+def test_the_list_of_documents_can_be_searched(entered: Any) -> None:
+    page = entered("/?collection=papers")
     page.locator(".document").nth(1).wait_for()
     page.get_by_role("searchbox", name="Find a document").fill("annual")
     page.wait_for_function("() => document.querySelectorAll('.document').length === 1")

@@ -1,4 +1,4 @@
-"""The page itself: nothing from a document is HTML, nothing is inline, and it is there at once."""
+"""The page itself: nothing is inline or built from strings, and it is there at once."""
 
 from __future__ import annotations
 
@@ -10,24 +10,7 @@ from typing import Any
 
 import pytest
 
-from serving.browser.tools import HTML_NAME, HTML_NOTE
-
 STATIC = Path(str(files("varsdoc.serving") / "static"))
-
-
-@pytest.mark.skipif(os.name != "posix", reason="this system does not allow such file names")
-def test_html_in_names_and_metadata_is_shown_as_text(visit: Any, served: Any) -> None:
-    page = visit(served, "/?q=" + HTML_NAME.replace(" ", "+"))
-    card = page.locator(".hit", has_text=HTML_NAME).first
-    card.wait_for()
-    assert card.locator(".facts dd").inner_text() == HTML_NOTE
-    assert page.locator(".document", has_text=HTML_NAME).count() == 1
-    card.locator(".desk").click()
-    page.locator(".viewer .sheet.loaded").wait_for()
-    assert page.locator(".viewer-name").inner_text() == HTML_NAME
-    assert page.locator(".viewer-side .facts dd").inner_text() == HTML_NOTE
-    assert page.locator("img[src='x'], main script, main b, aside b").count() == 0
-    assert page.title() != "run"
 
 
 def test_no_script_or_style_is_inline_and_no_html_is_built_from_strings() -> None:
@@ -50,6 +33,7 @@ def test_every_module_is_asked_for_at_once() -> None:
     assert named == {script.name for script in (STATIC / "js").glob("*.js")}
 
 
+@pytest.mark.alone
 def test_the_first_paint_is_there_at_once(visit: Any, served: Any) -> None:
     cores = os.cpu_count() or 1
     times = []

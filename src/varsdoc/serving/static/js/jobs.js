@@ -99,9 +99,10 @@ class JobCard {
     const counts = [[job.added, "added"], [job.replaced, "replaced"], [job.unchanged, "already there"]];
     const told = counts.filter(([n]) => n).map(([n, what]) => `${plural(n, "page")} ${what}`).join(", ");
     const names = { done: told || "Nothing was added", failed: "Not added", cancelled: "Cancelled", interrupted: "Interrupted: add the files again" };
-    const bad = job.state === "failed" || job.failed.length > 0;
+    const whole = job.failed.length ? (told ? "warning" : "bad") : "good"; // some of several files may be in
+    const kind = { done: whole, failed: "bad" }[job.state] ?? "warning";
     const failed = job.failed.length || !job.detail ? job.failed : [{ source: "", reason: job.detail }];
-    this.end(names[job.state], bad ? "bad" : job.state === "done" ? "good" : "warning", failed);
+    this.end(names[job.state], kind, failed);
   }
 
   end(text, kind, failed = []) {
