@@ -87,7 +87,7 @@ def test_the_command_that_it_ends_with_works(first: dict[str, Any], into: Path) 
 
 
 def test_it_ends_with_the_web_page_and_by_itself_when_nobody_asks(first: dict[str, Any], into: Path) -> None:
-    code = f"import varsdoc.demo as demo; demo.IDLE = 3; demo.run(into={str(into)!r}, ask=['pumpkin soup recipe'])"
+    code = f"import varsdoc.demo as demo; demo.IDLE = 6; demo.run(into={str(into)!r}, ask=['pumpkin soup recipe'])"
     env = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "140"}
     pipe, none = subprocess.PIPE, subprocess.DEVNULL
     with subprocess.Popen(
