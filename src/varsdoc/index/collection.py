@@ -72,7 +72,7 @@ class Index:
         path           a folder, or an object-store URI such as s3://bucket/name
         model          None: the encoder named in the fingerprint, and for a new collection the packaged one; else a
                        folder, a hub id or a loaded model, which must be the one that the collection was made with
-        codec          of a new collection: "float16", "int8" or "binary"; codec_options: share, pool
+        codec          of a new collection: "float16", "int8", "int4" or "binary"; codec_options: share, pool
         images         of a new collection: store page pictures (default), or render them from the sources when needed
         memory         bytes of codes to keep in memory; beyond it they are read when a search needs them
         lists          build inverted lists over a large collection's summaries; not worth it for one search

@@ -26,7 +26,7 @@ Dtype = Annotated[Optional[str], typer.Option(help="float32, bfloat16, float16, 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
 CodecName = Annotated[
-    Optional[Literal["float16", "int8", "binary"]],  # noqa: UP045
+    Optional[Literal["float16", "int8", "int4", "binary"]],  # noqa: UP045
     typer.Option("--codec", help="How codes are kept; of a new collection."),
 ]
 Pool = Annotated[Optional[int], typer.Option("--pool", min=1, help="Keep one vector of every n.")]  # noqa: UP045
