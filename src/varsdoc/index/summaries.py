@@ -16,14 +16,25 @@ from varsdoc.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-SUMMARY_VECTORS = 40
+TOKENS_A_VECTOR = 32  # a longer page has more to say: one summary vector for so many of its tokens
+FEWEST = 40
 ROUNDS = 8
 
 
-def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str = "binary") -> np.ndarray:
-    """(K, M, D) -> (S, D) int8: unit centroids times 127, S = min(vectors, K * M); the same for the same page.
+def summary_length(tokens: int) -> int:
+    """Summary vectors of a page with so many tokens, all variants counted.
 
-    codec  what the page is packed as: exact search over binary codes compares signs, so signs are what is summarised
+    >>> summary_length(5 * 256), summary_length(5 * 1000), summary_length(30)
+    (40, 157, 30)
+    """
+    return min(tokens, max(FEWEST, -(-tokens // TOKENS_A_VECTOR)))
+
+
+def summarise(variants: np.ndarray, vectors: int | None = None, codec: str = "binary") -> np.ndarray:
+    """(K, M, D) -> (S, D) int8: unit centroids times 127; the same for the same page.
+
+    vectors  S, at most K * M; default: `summary_length`
+    codec    what the page is packed as: exact search over binary codes compares signs, so signs are what is summarised
     """
     import torch
 
@@ -37,7 +48,8 @@ def summarise(variants: np.ndarray, vectors: int = SUMMARY_VECTORS, codec: str =
     if codec == "binary":
         variants = np.where(variants > 0, np.float32(1), np.float32(-1)) / np.float32(np.sqrt(variants.shape[-1]))
     x = torch.from_numpy(np.ascontiguousarray(variants.reshape(-1, variants.shape[-1])))
-    centres = alone(lambda: _centroids(x, min(vectors, len(x))))
+    count = summary_length(len(x)) if vectors is None else min(vectors, len(x))
+    centres = alone(lambda: _centroids(x, count))
     return np.rint(centres.numpy() * 127).clip(-127, 127).astype(np.int8)
 
 
