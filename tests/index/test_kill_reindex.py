@@ -1,0 +1,79 @@
+"""Kill -9 while a collection is encoded anew: readers see the old one or the new one, whole, and a rerun finishes it."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from index.forked import Forked
+from index.kills import Commits, contents, kill_after
+from index.papers import tiff
+from varsdoc import Index, VarsDoc
+
+PAGES = 12
+
+
+@pytest.fixture
+def index(tmp_path: Path, model: VarsDoc) -> Index:
+    for i in range(4):
+        tiff(tmp_path / "papers" / f"{i}.tiff", [10 * i + page for page in range(PAGES // 4)])
+    made = Index.open(tmp_path / "index", model)
+    made.add(tmp_path / "papers", metadata={"year": 2020})
+    return made
+
+
+def seen(path: Path) -> tuple[str, list[tuple[str, int]]]:
+    """The codec, and every page that a new reader finds."""
+    reader = Index.open(path)
+    assert all(dict(d.metadata) == {"year": 2020} for d in reader.list())
+    hits = reader.search("valve", k=50)
+    return reader.fingerprint.codec, sorted((hit.document, hit.page) for hit in hits)
+
+
+def test_kills_at_every_commit_of_a_reindex_lose_nothing(
+    forked: Forked, index: Index, tmp_path: Path, model: VarsDoc
+) -> None:
+    path = tmp_path / "index"
+    everything = [(f"{i}.tiff", page) for i in range(4) for page in range(1, PAGES // 4 + 1)]
+    assert seen(path) == ("int8", everything)
+    codecs = ("float16", "int4")  # every second kill is of a reindex to something else, which drops what is pending
+    ended = []
+    for commits in range(1, 11):
+        codec = codecs[commits % 5 == 0]
+        command = ["reindex", "--index", str(path), "--codec", codec, "--device", "cpu"]
+        ended.append(kill_after(forked, path, commits, command)[1])
+        assert ended[-1] in (0, -signal.SIGKILL)
+        now, pages = seen(path)
+        assert pages == everything
+        assert now in ("int8", *codecs)
+    assert ended.count(-signal.SIGKILL) >= 6, "the runs ended before the kills came"
+    assert forked.run("reindex", "--index", path, "--codec", "binary", "--device", "cpu") == 0
+    assert seen(path) == ("binary", everything)
+    whole = Index.open(tmp_path / "whole", model, codec="binary")
+    whole.add(tmp_path / "papers")
+    assert contents(path) == contents(tmp_path / "whole")
+    assert len(list(path.glob("pages_*.lance"))) == 1
+
+
+@pytest.mark.parametrize("fault", ["show_before_staging", "swap_before_filling"])
+def test_these_checks_find_a_planted_fault(fault: str, forked: Forked, index: Index, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    whole = seen(path)[1]
+    command = ["reindex", "--index", str(path), "--device", "cpu", "--codec"]
+    watched = Commits.of(path)
+    found = False
+    for commits in range(3, 8):
+        codec = ("float16", "int4")[commits % 2]
+        kill_after(forked, path, commits, [*command, codec], fault=fault)
+        try:
+            found = found or seen(path)[1] != whole
+            forked.run(*command, codec, fault=fault)
+            found = found or seen(path)[1] != whole
+        except Exception:  # a collection that cannot be opened any more is found, too
+            found = True
+        if found:
+            break
+    assert watched.count()
+    assert found

@@ -1,0 +1,66 @@
+"""Kill -9 of a writer on an object store: its lease ends, the next one goes on, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from index.forked import Forked
+from index.kills import contents, kill_after, no_orphans
+from index.papers import tiff
+from varsdoc import Index, VarsDoc
+
+SETTINGS = ("AWS_ENDPOINT", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
+
+
+def test_a_killed_writer_on_s3_is_waited_for_one_term_and_loses_nothing(
+    forked: Forked, s3: str, tmp_path: Path, checkpoint: Path, model: VarsDoc
+) -> None:
+    folder, path = tmp_path / "papers", f"{s3}/killed"
+    environment = {name: os.environ[name] for name in SETTINGS}
+    for i in range(4):
+        tiff(folder / f"{i}.tiff", [10 * i + page for page in range(4)])
+    command = ["index", str(folder), "--into", path, "--model", str(checkpoint), "--device", "cpu", "--json"]
+    how = {"environment": environment, "fault": "short_lease"}
+    victims, refused = [], 0
+    for turn, commits in enumerate((2, 4, 5, 3)):  # while tables are made; after staging; after showing; replacing
+        if turn == 3:
+            tiff(folder / "1.tiff", [70, 71])
+            tiff(folder / "2.tiff", [80, 81, 82, 83, 84])
+        process, status = kill_after(forked, path, commits, [*command, "--wait", "20"], **how)
+        assert status == -signal.SIGKILL
+        victims.append(process)
+        if forked.run(*command, **how) == 1:  # at once: the dead writer's lease has not ended
+            said = forked.said().strip().splitlines()[-1]
+            assert f"{path} is being written by" in said
+            assert f"-{process}-" in said
+            refused += 1
+    assert refused >= 2
+    started = time.monotonic()
+    assert forked.run(*command, "--wait", "20", **how) == 0
+    assert time.monotonic() - started < 15
+    assert forked.answer()["failed"] == []
+    assert no_orphans(victims)
+    whole = Index.open(tmp_path / "whole", model)
+    whole.add(folder)
+    assert contents(path) == contents(tmp_path / "whole")
+    ours, theirs = (Index.open(p, model).search("valve", k=50) for p in (path, tmp_path / "whole"))
+    assert [hit.id for hit in ours] == [hit.id for hit in theirs]
+
+
+def test_these_checks_find_a_planted_fault(forked: Forked, s3: str, tmp_path: Path, checkpoint: Path) -> None:
+    folder = tmp_path / "papers"
+    tiff(folder / "a.tiff", [1, 2])
+    environment = {name: os.environ[name] for name in SETTINGS}
+    found = []
+    for commits in (3, 4):  # three commits make the tables, the next one stages; a faulty writer shows first
+        path = f"{s3}/planted-{commits}"
+        command = ["index", str(folder), "--into", path, "--model", str(checkpoint), "--device", "cpu"]
+        kill_after(forked, path, commits, command, environment=environment, fault="show_before_staging")
+        try:
+            contents(path)
+        except AssertionError as error:
+            found.append(str(error))
+    assert found == ["page rows and documents name different versions"]
