@@ -358,3 +358,28 @@ def test_a_page_that_was_staged_late_is_not_seen_before_its_commit(
 
 def _killed(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def test_text_that_was_not_asked_for_comes_in_later_without_encoding_again(
+    tmp_path: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers = tmp_path / "papers"
+    pdf(papers / "a.pdf", ["revenue growth", "red valve"])
+    picture(papers / "b.png", 4)
+    index, reader = (Index.open(tmp_path / "index", model) for _ in range(2))
+    index.add(papers, text=False, metadata={"year": 2020})
+    with pytest.warns(UserWarning, match="text layer"):
+        plain = [(hit.id, hit.score) for hit in reader.search("valve", hybrid=True)]
+    monkeypatch.setattr(VarsDoc, "encode_pages", lambda *_, **__: pytest.fail("encoded again"))
+    done = index.add(papers)
+    assert (done.added, done.unchanged, done.replaced, done.failed) == (0, 3, 0, [])
+    first = reader.search("valve", hybrid=True)[0]
+    assert (first.document, first.page) == ("a.pdf", 2)
+    assert sorted((hit.id, hit.score) for hit in reader.search("valve")) == sorted(plain)
+    assert all(hit.jpeg() for hit in reader.search("valve"))
+    assert {d.document: dict(d.metadata) for d in index.list()} == {n: {"year": 2020} for n in ("a.pdf", "b.png")}
+    # Once looked for, a picture's missing text is not looked for again.
+    monkeypatch.setattr("varsdoc.index.adding.Run.take", lambda *_: pytest.fail("read again"))
+    assert index.add(papers).unchanged == 3
+    assert index.add(papers, text=False).unchanged == 3
+    assert reader.search("valve", hybrid=True)[0].page == 2

@@ -140,6 +140,8 @@ class Index:
     def _read(self, run: Run, paths: list[str], text: bool, reading: dict[str, Any]) -> None:
         from varsdoc.pages import find, read
 
+        if text:
+            run.want_text()
         limits = {"limits": reading["limits"]} if "limits" in reading else {}
         stream = read(run.select(find(paths, **limits), self._begin), text=text, **reading)
         try:

@@ -155,7 +155,7 @@ def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint)
         codes=get_codec(found.codec, **found.codec_options).pack(variants),
         summary=summary_bytes(summarise(variants, codec=found.codec)),
         jpeg=page.jpeg if found.images else None,
-        text=page.text or None,
+        text=page.text,
     )
 
 
