@@ -64,7 +64,9 @@ def build_clusters(vectors: np.ndarray, owners: np.ndarray, pages: int, threads:
         norms = sums.norm(dim=1, keepdim=True)
         centres = torch.where(norms > 1e-6, sums / norms.clamp_min(1e-6), centres)
     label = _nearest(flat, centres, threads)
-    pairs = torch.unique(label * pages + torch.from_numpy(owners))  # sorted by centre, then by row; twice in a centre counts once
+    pairs = torch.unique(
+        label * pages + torch.from_numpy(owners)
+    )  # sorted by centre, then by row; twice in a centre counts once
     sizes = torch.bincount(pairs // pages, minlength=count)
     starts = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
     return Clusters(centres, starts, (pairs % pages).to(torch.int32), pages)
