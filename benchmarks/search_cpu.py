@@ -9,8 +9,8 @@ judged folders as the packaged checkpoint encodes them, from the cache of `varsd
 measured in binary codes and in the default codec. Peers get the same pages as float vectors, every variant a point. A
 latency is one question at a time, first stage to ranked ten, without encoding the question. Recall@10 is against
 exhaustive search over the same codes (ours) or the same floats (peers). Bytes are codes and first-stage vectors,
-without pictures and text. Needs about 12 GB of disk in the temporary folder and 10 GB of memory for the peers at 10,000 pages;
-only one peer is held at a time.
+without pictures and text. Needs about 12 GB of disk in the temporary folder and 10 GB of memory for the peers at
+10,000 pages; only one peer is held at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where benchmarks/search_cpu.py gets its pages: generated, or the embeddings of judged folders from `varsdoc eval`'s cache.
+"""Where benchmarks/search_cpu.py gets its pages: generated, or judged folders' from the cache of `varsdoc eval`.
 
 Judged folders are put together into one collection; their questions are asked of all pages. Nothing is repeated or made
 up to get more of them.

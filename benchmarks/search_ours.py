@@ -1,4 +1,4 @@
-"""Our own search for benchmarks/search_cpu.py: collections in memory, their latency, recall and bytes, and the codecs."""
+"""Our own search for benchmarks/search_cpu.py: collections in memory, latency, recall, bytes, codecs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Other engines on the same pages, for benchmarks/search_cpu.py: every variant a point, points grouped by page.
 
 Each engine is given the float vectors of every point and answers with the pages of its best points, best first.
-All are exhaustive but two: LanceDB's IVF_PQ, and Qdrant Edge's binary quantisation, which scans one-bit codes and scores
-the best again by floats. An HNSW graph over multi-vectors is left out: building one compares whole points, some 17
+All are exhaustive but two: LanceDB's IVF_PQ, and Qdrant Edge's binary quantisation, which scans one-bit codes and
+scores the best again by floats. An HNSW graph over multi-vectors is left out: building one compares whole points, some 17
 million multiplications each, and fifty thousand points would take hours here.
 """
 
@@ -161,7 +161,7 @@ def qdrant_local(points: Points) -> Peer:
 
 
 def qdrant_edge(points: Points, folder: Path, binary: bool, threads: int) -> Peer:
-    """Qdrant's engine in this process: float16 vectors, scanned; or one-bit codes, scanned, with the best scored again."""
+    """Qdrant's engine in this process: float16 vectors scanned, or one-bit codes scanned and the best scored again."""
     import qdrant_edge as peer
 
     folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Kill -9 while a collection is encoded anew: readers see the old one or the new one, whole, and a rerun finishes it."""
+"""Kill -9 while a collection is encoded anew: readers see the old one or the new, whole, and a rerun finishes it."""
 
 from __future__ import annotations
 

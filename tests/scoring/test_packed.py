@@ -14,12 +14,8 @@ from varsdoc.scoring import Scores, kernels, score_pages
 from varsdoc.scoring.packed import PackedPages, score_packed
 
 CODECS = ["float16", "int8", "int4", "binary"]
-TOLERANCE = {
-    "float16": 1e-5,
-    "int8": 1e-4,
-    "int4": 1e-4,
-    "binary": 1e-4,
-}
+# Per query token: the query's own quantisation.
+TOLERANCE = {"float16": 1e-5, "int8": 1e-4, "int4": 1e-4, "binary": 1e-4}
 
 
 def unit(*shape: int, seed: int) -> np.ndarray:
