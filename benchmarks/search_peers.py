@@ -2,8 +2,8 @@
 
 Each engine is given the float vectors of every point and answers with the pages of its best points, best first.
 All are exhaustive but two: LanceDB's IVF_PQ, and Qdrant Edge's binary quantisation, which scans one-bit codes and
-scores the best again by floats. An HNSW graph over multi-vectors is left out: building one compares whole points, some 17
-million multiplications each, and fifty thousand points would take hours here.
+scores the best again by floats. An HNSW graph over multi-vectors is left out: building one compares whole points, some
+eight million multiplications each, and fifty thousand points would take hours here.
 """
 
 from __future__ import annotations
