@@ -1,8 +1,8 @@
 """Runs `varsdoc` commands in processes of their own, without paying for torch's import each time.
 
 Started once; each line on stdin is a JSON object: arguments, stdout, stderr, environment, fault (faults.py). It
-forks, the child runs the command, and the child's id goes to stdout, later its exit status. Nothing but imports happened
-before the fork: no thread, no open table.
+forks, the child runs the command, and the child's id goes to stdout, later its exit status. Nothing but imports
+happened before the fork: no thread, no open table.
 """
 
 from __future__ import annotations
