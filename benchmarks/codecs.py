@@ -78,7 +78,7 @@ def measure_folder(judged: JudgedSet, retriever: VarsDocRetriever, cache: Cache,
         "queries file": judged.queries_file,
         "slice of": judged.slice_of,
         "tokens a variant": round(float(np.mean([shape[1] for shape in sizes]))),
-        "first stage, bytes/page": round(float(np.mean([summary_length(k * m) * d for k, m, d in sizes]))),
+        "first stage, bytes/page": round(float(np.mean([summary_length(k * m) * (d // 2 + 2) for k, m, d in sizes]))),
         "codecs": rows,
     }
 

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 
 from search_embeddings import Source, generated, judged
-from search_ours import build, codecs, collection, ours, recall, say, spread, timed
+from search_ours import Collection, build, codecs, ours, recall, say, spread, timed
 from search_peers import PEERS, Points, open_peer
 from varsdoc.index.encoder import DEFAULT_CODEC
 
@@ -74,12 +74,12 @@ def part(source: Source, given: argparse.Namespace, sizes: list[int], peer_pages
     for codec, most in of_codec.items():
         for size in sizes if codec == "binary" else [most]:
             queries = source.queries(given.queries, size)
-            packed, first = collection(built, codec, size)
-            found[codec][str(size)] = ours(packed, first, queries, given.candidates)
+            held = Collection.of(built, codec, size)
+            found[codec][str(size)] = ours(held, queries, given.candidates)
             if codec == "binary":
-                found[codec][str(size)]["scores per token"] = spread(packed, queries)
+                found[codec][str(size)]["scores per token"] = spread(held.packed, queries)
             say(f"{codec}, {size} pages: {found[codec][str(size)]}")
-            del packed, first
+            del held
     sample = min(given.codec_pages, sizes[-1])
     k, m, d = source.page(0).shape
     tokens = np.mean([len(q) for q in queries])
@@ -140,8 +140,8 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     result: dict[str, Any] = {
         "command": "python " + " ".join(["benchmarks/search_cpu.py", *(Path(a).name for a in sys.argv[1:])]),
-        "codecs": f"binary, and the default, {DEFAULT_CODEC}; query in two int8 planes; first stage: an int8 vector "
-        "for 32 tokens, at least 40 a page",
+        "codecs": f"binary, and the default, {DEFAULT_CODEC}; query in two int8 planes; first stage: a vector for "
+        "16 tokens, at least 40 a page, stored in four bits",
         "machine": machine(given.threads),
     }
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ import torch
 from search_embeddings import Source
 from search_peers import Points
 from varsdoc.index.codecs import get_codec
-from varsdoc.index.first_stage import FirstStage, default_candidates, summarise
+from varsdoc.index.first_stage import FirstStage, default_candidates, summarise, summary_bytes, summary_from_bytes
 from varsdoc.scoring import score_pages
 from varsdoc.scoring.packed import PackedPages, score_packed
 
@@ -61,14 +61,14 @@ class Built:
     """Blobs and summaries of a source's pages by codec, and the floats of the first of them for the peers."""
 
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
-    summaries: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    summaries: dict[str, list[bytes]] = field(default_factory=dict)
     points: Points | None = None
 
 
 _job: dict[str, Any] = {}  # what the workers of `build` inherit
 
 
-def _make(number: int) -> dict[str, tuple[bytes, np.ndarray]]:
+def _make(number: int) -> dict[str, tuple[bytes, bytes]]:
     torch.set_num_threads(1)
     page = _job["source"].page(number)
     if number < _job["floats"]:
@@ -76,7 +76,7 @@ def _make(number: int) -> dict[str, tuple[bytes, np.ndarray]]:
         flat = np.memmap(_job["file"], np.float16, "r+", shape=_job["shape"])
         flat[start : start + page.shape[0] * page.shape[1]] = page.reshape(-1, page.shape[2])
     return {
-        codec: (get_codec(codec).pack(page), summarise(page, codec=codec))
+        codec: (get_codec(codec).pack(page), summary_bytes(summarise(page, codec=codec)))
         for codec, pages in _job["codecs"].items()
         if number < pages
     }
@@ -105,15 +105,23 @@ def build(source: Source, codecs: dict[str, int], peer_pages: int, file: Path, p
     return built
 
 
-def collection(built: Built, codec: str, pages: int) -> tuple[PackedPages, FirstStage]:
-    packed = PackedPages.from_blobs(built.blobs[codec][:pages])
-    first = FirstStage(packed.dim)
-    first.add(built.summaries[codec][:pages])
-    return packed, first
+@dataclass(frozen=True)
+class Collection:
+    packed: PackedPages
+    first: FirstStage
+    stored: int  # bytes of the summaries as they are stored; in memory they take twice that
+
+    @classmethod
+    def of(cls, built: Built, codec: str, pages: int) -> Collection:
+        packed = PackedPages.from_blobs(built.blobs[codec][:pages])
+        first, stored = FirstStage(packed.dim), built.summaries[codec][:pages]
+        first.add([summary_from_bytes(data, packed.dim) for data in stored])
+        return cls(packed, first, sum(map(len, stored)))
 
 
-def ours(packed: PackedPages, first: FirstStage, queries: list[np.ndarray], wanted: int | None) -> dict[str, Any]:
+def ours(held: Collection, queries: list[np.ndarray], wanted: int | None) -> dict[str, Any]:
     """Exhaustive search over the codes, then the search with a first stage, on the same questions."""
+    packed, first = held.packed, held.first
     k = min(10, len(packed))
     candidates = min(wanted or default_candidates(len(packed)), len(packed))
 
@@ -128,6 +136,7 @@ def ours(packed: PackedPages, first: FirstStage, queries: list[np.ndarray], want
     fast, found = timed(search, queries[: len(exact)])
     stage, _ = timed(lambda query: first.search(query, candidates), queries)
     one_variant = int(packed.tokens.sum()) * 2 * packed.dim
+    stage_bytes = held.stored + first.list_bytes
     return {
         **fast,
         "candidates": candidates,
@@ -141,8 +150,9 @@ def ours(packed: PackedPages, first: FirstStage, queries: list[np.ndarray], want
         "exhaustive over the codes": slow,
         "bytes/page": {
             "codes": round(packed.nbytes / len(packed)),
-            "first stage": round(first.nbytes / len(packed)),
-            "of one float16 variant": round((packed.nbytes + first.nbytes) / one_variant, 3),
+            "first stage": round(stage_bytes / len(packed)),
+            "first stage in memory": round(first.nbytes / len(packed)),
+            "of one float16 variant": round((packed.nbytes + stage_bytes) / one_variant, 3),
         },
     }
 

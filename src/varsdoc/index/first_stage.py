@@ -83,11 +83,15 @@ class FirstStage:
         return len(self._alive)
 
     @property
+    def list_bytes(self) -> int:
+        return 0 if self._clusters is None else self._clusters.nbytes
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of summaries and lists."""
+        """Bytes of summaries and lists, in memory."""
         held = sum(shelf.summaries.nbytes + shelf.rows.nbytes for shelf in self._shelves.values())
         held += self._length.nbytes + self._place.nbytes + self._alive.nbytes
-        return held + (0 if self._clusters is None else self._clusters.nbytes)
+        return held + self.list_bytes
 
     def add(self, summaries: Sequence[np.ndarray]) -> np.ndarray:
         """Add pages; their row numbers. Lists are built anew when a quarter of the rows is in none."""
