@@ -13,7 +13,7 @@ import pytest
 from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import CollectionError, ConfigError, FingerprintError, InputError
-from varsdoc.index.encoder import Encoder
+from varsdoc.index.encoder import DEFAULT_CODEC, Encoder
 from varsdoc.index.store import Generation, Store
 from varsdoc.pages import DocumentEnd, Failure, Page, find, read
 
@@ -243,7 +243,7 @@ def test_another_encoder_is_refused_and_both_are_named(
     assert str(checkpoint) in str(caught.value)
     assert str(other_checkpoint) in str(caught.value)
     assert "reindex" in str(caught.value)
-    with pytest.raises(FingerprintError, match="codes as int8, and binary"):
+    with pytest.raises(FingerprintError, match=f"codes as {DEFAULT_CODEC}, and binary"):
         Index.open(tmp_path / "index", codec="binary")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from varsdoc.model import PageEmbedding, VarsDoc
     from varsdoc.pages import Page
 
-DEFAULT_CODEC = "int8"
+DEFAULT_CODEC = "int4"  # the smallest that loses under half a point of NDCG@10 (benchmarks/codecs.py)
 # Pages per call: enough to sort by size and fill a GPU, little enough that a kill loses seconds of work.
 CHUNK_PAGES = {"cpu": 8, "cuda": 64}
 
