@@ -32,7 +32,7 @@ import torch
 
 from search_embeddings import Source, generated, judged
 from search_ours import Collection, build, codecs, ours, recall, say, spread, timed
-from search_peers import PEERS, Points, open_peer
+from search_peers import ON_DEMAND, PEERS, Points, open_peer
 from varsdoc.index.encoder import DEFAULT_CODEC
 
 
@@ -121,7 +121,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--candidates", type=int, help="default: the first stage's own, by collection size")
-    parser.add_argument("--peers", default="all", help=f"all, none, or some with / between: {'/'.join(PEERS)}")
+    parser.add_argument(
+        "--peers", default="all", help=f"all, none, or some with / between: {'/'.join(PEERS + ON_DEMAND)}"
+    )
     parser.add_argument("--peer-pages", type=int, help="default: --pages, and all judged ones")
     parser.add_argument("--peer-queries", type=int, default=3)
     parser.add_argument("--codec-pages", type=int, default=300)

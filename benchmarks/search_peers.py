@@ -22,12 +22,12 @@ PEERS = (
     "torch float32",
     "torch float16",
     "maxsim-cpu",
-    "qdrant local",
     "qdrant edge",
     "qdrant edge, binary",
     "lancedb flat",
     "lancedb ivf_pq",
 )
+ON_DEMAND = ("qdrant local",)  # qdrant-client's own engine, in numpy, to be named in --peers: Qdrant Edge is the faster
 PARTITIONS = 512  # of IVF_PQ: the default, sqrt(vectors), trains for many minutes on two cores
 OVERSAMPLING = 3.0
 BLOCK = 200  # points
@@ -164,28 +164,27 @@ def qdrant_edge(points: Points, folder: Path, binary: bool, threads: int) -> Pee
     """Qdrant's engine in this process: float16 vectors scanned, or one-bit codes scanned and the best scored again."""
     import qdrant_edge as peer
 
-    folder.mkdir(parents=True)
-    quantised = peer.BinaryQuantizationConfig(memory=peer.Memory.Pinned) if binary else None
-    vectors = peer.EdgeVectorParams(
-        points.flat.shape[1],
-        peer.Distance.Dot,
-        multivector_config=peer.MultiVectorConfig(peer.MultiVectorComparator.MaxSim),
-        datatype=peer.VectorStorageDatatype.Float16,
-        hnsw_config=peer.HnswIndexConfig(0, 16, 0),  # no edges: a scan
-        quantization_config=quantised,
-    )
-    shard = peer.EdgeShard.create(
-        str(folder), peer.EdgeConfig(vectors=vectors, max_search_threads=threads, wal_enabled=False)
-    )
-    for first, block in points.blocks(100):
-        some = [peer.Point(first + i, v.tolist()) for i, v in enumerate(block)]
-        shard.update(peer.UpdateOperation.upsert_points(some))
-    shard.optimize()
-    params = (
-        peer.SearchParams(quantization=peer.QuantizationSearchParams(rescore=True, oversampling=OVERSAMPLING))
-        if binary
-        else peer.SearchParams(exact=True)
-    )
+    if folder.exists():  # the other kind of search has made it
+        shard = peer.EdgeShard.load(str(folder))
+    else:
+        folder.mkdir(parents=True)
+        vectors = peer.EdgeVectorParams(
+            points.flat.shape[1],
+            peer.Distance.Dot,
+            multivector_config=peer.MultiVectorConfig(peer.MultiVectorComparator.MaxSim),
+            datatype=peer.VectorStorageDatatype.Float16,
+            hnsw_config=peer.HnswIndexConfig(0, 16, 0),  # no edges: a scan
+            quantization_config=peer.BinaryQuantizationConfig(memory=peer.Memory.Pinned),
+        )
+        settings = peer.EdgeConfig(vectors=vectors, max_search_threads=threads, wal_enabled=False)
+        shard = peer.EdgeShard.create(str(folder), settings)
+        for first, block in points.blocks(100):
+            some = [peer.Point(first + i, v.astype(np.float32)) for i, v in enumerate(block)]
+            shard.update(peer.UpdateOperation.upsert_points(some))
+        shard.optimize()
+        shard.flush()
+    how = {"rescore": True, "oversampling": OVERSAMPLING} if binary else {"ignore": True}
+    params = peer.SearchParams(exact=not binary, quantization=peer.QuantizationSearchParams(**how))
 
     def search(query: np.ndarray) -> list[int]:
         nearest = peer.Query.Nearest(query.tolist())
@@ -205,5 +204,5 @@ def open_peer(name: str, points: Points, folder: Path, threads: int) -> Peer:
     if name.startswith("lancedb"):
         return lancedb(points, folder / "lancedb", name.endswith("ivf_pq"))
     if name.startswith("qdrant edge"):
-        return qdrant_edge(points, folder / name.replace(", ", "_").replace(" ", "_"), name.endswith("binary"), threads)
+        return qdrant_edge(points, folder / "qdrant", name.endswith("binary"), threads)
     return qdrant_local(points)

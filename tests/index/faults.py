@@ -55,7 +55,7 @@ def short_lease() -> None:
     """No fault: a term that a test can wait for."""
     from varsdoc.index import lease
 
-    lease.TERM_SECONDS = 3.0
+    lease.TERM_SECONDS = 6.0
 
 
 FAULTS: dict[str, Callable[[], None]] = {
