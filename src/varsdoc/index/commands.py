@@ -254,7 +254,11 @@ def register(app: typer.Typer) -> None:
 
 
 def _options(pool: int | None, share: bool, alike: float | None) -> dict[str, Any] | None:
-    """What the codec is told; None: nothing was asked for."""
+    """What the codec is told; None: nothing was asked for.
+
+    >>> _options(None, True, None), _options(2, False, 0.95), _options(None, False, None)
+    ({'share': True}, {'pool': 2, 'share': 0.95}, None)
+    """
     chosen: dict[str, Any] = {} if pool is None else {"pool": pool}
     if share or alike is not None:
         chosen["share"] = share if alike is None else alike
