@@ -103,9 +103,10 @@ def maxsim_cpu(points: Points) -> Peer:
 
 
 def lancedb(points: Points, folder: Path, index: bool) -> Peer:
-    """In float32: LanceDB's k-means over float16 vectors did not end on a few hundred pages (docs/search.md)."""
+    """In float32: LanceDB's k-means takes four times as long over float16 vectors (docs/search.md)."""
     import lancedb as peer
     import pyarrow as pa
+    from lancedb.index import IvfPq
 
     dim = points.flat.shape[1]
     schema = pa.schema([("point", pa.int64()), ("vector", pa.list_(pa.list_(pa.float32(), dim)))])
@@ -125,12 +126,9 @@ def lancedb(points: Points, folder: Path, index: bool) -> Peer:
     else:
         table = database.create_table("points", pa.RecordBatchReader.from_batches(schema, batches()), schema=schema)
     if index:
+        partitions = min(PARTITIONS, max(1, len(points.flat) // 256))
         table.create_index(
-            metric="cosine",
-            vector_column_name="vector",
-            index_type="IVF_PQ",
-            num_partitions=min(PARTITIONS, max(1, len(points.flat) // 256)),
-            num_sub_vectors=dim // 8,
+            "vector", config=IvfPq(distance_type="cosine", num_partitions=partitions, num_sub_vectors=dim // 8)
         )
 
     def search(query: np.ndarray) -> list[int]:

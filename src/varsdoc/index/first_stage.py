@@ -104,7 +104,7 @@ class FirstStage:
         for length in np.unique(lengths).tolist():
             mine = np.flatnonzero(lengths == length)
             shelf = self._shelves.setdefault(length, _Shelf(length, self.dim))
-            places[mine] = shelf.add(rows[mine], [summaries[i] for i in mine])
+            places[mine] = shelf.add(rows[mine], [summaries[i] for i in mine.tolist()])
         self._length = np.concatenate([self._length, lengths])
         self._place = np.concatenate([self._place, places])
         self._alive = np.concatenate([self._alive, np.ones(len(rows), bool)])
