@@ -1,4 +1,4 @@
-"""Faults that tests plant into a child's process, to see that the kill tests find them; and a shorter lease."""
+"""Faults that tests plant into a child's process, to see that the kill tests find them."""
 
 from __future__ import annotations
 
@@ -51,13 +51,6 @@ def swap_before_filling() -> None:
     reindexing._fill = late_fill
 
 
-def short_lease() -> None:
-    """No fault: a term that a test can wait for."""
-    from varsdoc.index import lease
-
-    lease.TERM_SECONDS = 6.0
-
-
 FAULTS: dict[str, Callable[[], None]] = {
-    one.__name__: one for one in (show_before_staging, forget_what_was_staged, swap_before_filling, short_lease)
+    one.__name__: one for one in (show_before_staging, forget_what_was_staged, swap_before_filling)
 }
