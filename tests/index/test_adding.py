@@ -331,7 +331,7 @@ def _failing_on(number: int) -> Callable[..., Iterator[Page | Failure | Document
     return reading
 
 
-@pytest.mark.parametrize("wrong", [{"codec": "int4"}, {"codec_options": {"pool": 0}}, {"codec_options": {"poool": 2}}])
+@pytest.mark.parametrize("wrong", [{"codec": "int2"}, {"codec_options": {"pool": 0}}, {"codec_options": {"poool": 2}}])
 def test_a_codec_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Index.open(tmp_path / "index", **wrong)
