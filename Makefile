@@ -10,7 +10,7 @@ install: $(READY)
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench]"
+	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench,serve,mcp,langchain,llamaindex]"
 	touch $@
 
 # make demo DOCS=folder [ASK="a question"]: your documents instead of the samples.
@@ -26,8 +26,10 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# A process for each core; what measures seconds comes after, by itself.
 test: lint
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "not alone"
+	$(BIN)/pytest -m alone
 
 # The oldest transformers that pyproject.toml admits, in an environment of its own.
 test-oldest:

@@ -18,6 +18,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.alone
 def test_import_is_instant_and_brings_no_torch() -> None:
     program = (
         "import sys, time; start = time.perf_counter(); import varsdoc; took = time.perf_counter() - start\n"

@@ -13,7 +13,10 @@ import typer
 from varsdoc import __version__
 from varsdoc.errors import VarsDocError
 from varsdoc.evaluation import commands as evaluation
+from varsdoc.index.commands import At
+from varsdoc.index.commands import Model as CollectionModel
 from varsdoc.index.commands import register as register_index
+from varsdoc.serving.commands import register as register_serving
 
 app = typer.Typer(
     help="Find the right page in a pile of visually rich documents by looking at the page images.",
@@ -48,6 +51,7 @@ def _root(
 
 
 register_index(app)
+register_serving(app)
 
 
 @app.command()
@@ -89,6 +93,16 @@ def train(
 
 app.command("eval")(evaluation.evaluate)
 app.command("bench")(evaluation.bench)
+
+
+@app.command()
+def mcp(at: At, model: CollectionModel = None, device: Device = None, dtype: Dtype = None) -> None:
+    """Serve a collection to an assistant: an MCP server over stdin and stdout, to be started by its client."""
+    from varsdoc.extras import needs
+
+    with needs("mcp", "mcp"):
+        from varsdoc.serving.mcp import run
+    run(at, model, device, dtype)
 
 
 @app.command()

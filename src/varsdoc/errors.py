@@ -26,6 +26,10 @@ class CollectionError(VarsDocError):
     """A collection that is not there, is damaged, or cannot do what was asked."""
 
 
+class MissingError(CollectionError):
+    """A page or a document that is not in the collection."""
+
+
 class BusyError(CollectionError):
     """Another writer has the collection."""
 

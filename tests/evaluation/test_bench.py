@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +49,46 @@ def _pages(folder: Path):
     return read_folder(folder).pages
 
 
+def test_a_long_run_shows_life_can_be_bounded_and_leaves_what_it_has(
+    checkpoint: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from typer.testing import CliRunner
+
+    from varsdoc.cli import app
+    from varsdoc.evaluation import progress
+
+    monkeypatch.setattr(progress, "QUIET_S", 0.0)
+    out = tmp_path / "results" / "bench.json"
+    arguments = ["bench", "--model", checkpoint, "--pages", str(folder), "--count", "4", "--batch", "2", "--variants"]
+    arguments += ["1,5", "--repeats", "50", "--max-seconds", "0.001", "--device", "cpu", "--out", str(out)]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    found = json.loads(out.read_text())
+    assert found["complete"] is True
+    assert [(row["index_repeats"], row["query_repeats"]) for row in found["rows"]] == [(1, 1), (1, 1)]
+    assert "K=5: indexing: 4 x 51, the first to warm up" in done.stderr
+    assert "K=1: indexing: 2 of 204" in done.stderr  # a step for each batch, not only for each repeat
+    for said in ("K=1 (plain, no probe)", "mean of 1;", "token cap", "float32", "codec float16", "batch 2", "thread"):
+        assert said in done.stdout
+    kept: list[dict[str, Any]] = []
+
+    def keep(table: dict[str, Any]) -> None:
+        kept.append(table | {"rows": [*table["rows"]]})
+        if table["rows"]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        measure(Plan(checkpoint, str(folder), count=1, repeats=1, device="cpu"), keep)
+    assert [(len(table["rows"]), table["complete"]) for table in kept] == [(0, False), (1, False)]
+
+
+def test_what_cannot_be_measured_is_refused_before_an_hour_is_spent(checkpoint: str, folder: Path) -> None:
+    kept: list[dict[str, Any]] = []
+    with pytest.raises(ConfigError, match="K=7 can only be measured from K=1"):
+        measure(Plan(checkpoint, str(folder), count=1, variants=(1, 7), device="cpu"), kept.append)
+    assert kept == []
+
+
 def test_fewer_variants_are_the_first_ones_of_the_model() -> None:
     image = tiny.page(84, 112)
     whole = tiny.model(variants=5).encode_pages([image])[0].variants
@@ -75,5 +117,7 @@ def test_wrong_plans_are_refused() -> None:
         counts("0,3")
     with pytest.raises(ConfigError, match="--repeats must be 1 or more"):
         Plan(repeats=0)
+    with pytest.raises(ConfigError, match="--max-seconds must be more than 0"):
+        Plan(max_seconds=0)
     assert sample_page(1).size == (1240, 1754)
     assert sample_page(1).tobytes() != sample_page(2).tobytes()

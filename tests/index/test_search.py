@@ -49,6 +49,12 @@ def test_where_is_sql_on_document_page_and_metadata(index: Index, where: str, ex
     assert len(index.search("valve", k=50, where=where)) == expected
 
 
+def test_a_hit_brings_its_text_layer_or_none(index: Index) -> None:
+    texts = {(hit.document, hit.page): hit.text() for hit in index.search("valve", k=9)}
+    assert [texts["words.pdf", page] for page in (1, 2, 3, 4)] == WORDS
+    assert {text for (document, _), text in texts.items() if document != "words.pdf"} == {None}
+
+
 def test_a_hit_shows_the_cells_of_its_own_page_and_not_the_prompt(index: Index, model: VarsDoc) -> None:
     """The map is the page's image cells, in rows and columns, against the question: neither shifted nor turned."""
     question = model.encode_queries(["red valve"])[0].float().numpy()
@@ -137,7 +143,7 @@ def test_candidates_bound_the_exact_stage_and_exhaustive_lifts_it(index: Index) 
 def test_a_long_answer_keeps_no_more_codes_than_a_few_pages(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = [hit.region for hit in index.search("valve", k=9)]
     monkeypatch.setattr("varsdoc.index.pinned._TOGETHER", 2)
-    hits = index.search("valve", k=9)
+    hits = Index.open(index._store.uri, index.model, memory=0).search("valve", k=9)
     held = []
     for hit in hits:
         assert hit.to_json()["id"] == hit.id

@@ -93,6 +93,7 @@ def test_documents_are_asked_for_as_they_are_needed_by_the_consumer_s_own_thread
     assert set(asked) == {threading.get_ident()}
 
 
+@pytest.mark.alone
 def test_a_slow_document_does_not_hold_up_those_behind_it(tmp_path: Path) -> None:
     made.write(tmp_path, {"a.pdf": made.endless_pdf(), **{f"b{n}.png": made.picture() for n in range(30)}})
     began = time.monotonic()
@@ -124,6 +125,7 @@ def test_wrong_settings_are_refused_at_once() -> None:
 
 
 @linux
+@pytest.mark.alone
 def test_closing_the_stream_ends_the_workers_even_those_that_hang(tmp_path: Path) -> None:
     made.write(tmp_path, {"a.pdf": made.pdf(["a"]), "b.pdf": made.endless_pdf()})
     stream = read(find([tmp_path]), workers=2)

@@ -11,6 +11,7 @@ are used; a checkpoint with one variant is expanded. The weights' values do not 
 from __future__ import annotations
 
 import copy
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from varsdoc.evaluation.judged import read_folder
 from varsdoc.evaluation.progress import Progress
 from varsdoc.evaluation.published import EFFICIENCY, EFFICIENCY_NOTE
 from varsdoc.evaluation.results import command_line, machine
-from varsdoc.evaluation.retrievers.protocol import Vectors
+from varsdoc.evaluation.retrievers.protocol import Identity, Vectors
 
 QUERIES = (
     "Which region contributed most to growth in the third quarter?",
@@ -50,12 +51,15 @@ class Plan:
     device: str | None = None
     dtype: str | None = None
     max_visual_tokens: int | None = None
+    max_seconds: float | None = None  # for the repeats of one figure; one is always measured
     shown: bool = False
 
     def __post_init__(self) -> None:
         for name in ("count", "batch", "repeats"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"--{name} must be 1 or more, not {getattr(self, name)}.")
+        if self.max_seconds is not None and self.max_seconds <= 0:
+            raise ConfigError(f"--max-seconds must be more than 0, not {self.max_seconds:g}.")
 
 
 def counts(text: str) -> tuple[int, ...]:
@@ -69,24 +73,36 @@ def counts(text: str) -> tuple[int, ...]:
     return found
 
 
-def measure(plan: Plan) -> dict[str, Any]:
-    """The table as JSON."""
+def measure(plan: Plan, keep: Callable[[dict[str, Any]], None] = lambda _: None) -> dict[str, Any]:
+    """The table as JSON. `keep` gets it as far as it is, before the first K and after each: a long run may stop."""
     from varsdoc.evaluation.retrievers.ours import VarsDocRetriever
 
     open_codec(plan.codec)
+    model = load(plan)
+    facts = VarsDocRetriever(model=model).identity  # the checkpoint's own, before K is changed
+    for k in plan.variants:
+        require_variants(model, k)  # all of them before the first is measured, which may take an hour
+    del model
     images, data = _images(plan)
-    facts = VarsDocRetriever(model=load(plan)).identity  # the checkpoint's own, before K is changed
-    rows = [_row(plan, k, with_variants(load(plan), k), images) for k in plan.variants]
-    first = rows[0]
+    rows: list[dict[str, Any]] = []
+    keep(_table(plan, rows, facts, data, len(images)))
+    for k in plan.variants:
+        rows.append(_row(plan, k, with_variants(load(plan), k), images))
+        keep(_table(plan, rows, facts, data, len(images)))
+    return _table(plan, rows, facts, data, len(images))
+
+
+def _table(plan: Plan, rows: list[dict[str, Any]], facts: Identity, data: str, pages: int) -> dict[str, Any]:
     for row in rows:
-        row["bytes_ratio"] = row["index_bytes_per_page"] / first["index_bytes_per_page"]
-        row["index_ratio"] = row["index_ms_per_page"] / first["index_ms_per_page"]
-        row["query_ratio"] = row["query_ms"] / first["query_ms"]
+        row["bytes_ratio"] = row["index_bytes_per_page"] / rows[0]["index_bytes_per_page"]
+        row["index_ratio"] = row["index_ms_per_page"] / rows[0]["index_ms_per_page"]
+        row["query_ratio"] = row["query_ms"] / rows[0]["query_ms"]
     return {
         "rows": rows,
+        "complete": len(rows) == len(plan.variants),
         "data": data,
-        "pages": len(images),
-        "tokens_per_page": first["vectors_per_page"],
+        "pages": pages,
+        "tokens_per_page": rows[0]["vectors_per_page"] if rows else None,
         "token_cap": facts.token_cap,
         "dtype": facts.dtype,
         "device": facts.device,
@@ -117,15 +133,19 @@ def load(plan: Plan) -> Any:
         )
 
 
+def require_variants(model: Any, variants: int) -> None:
+    if 1 != model.config.variants < variants:
+        raise ConfigError(f"The checkpoint has K={model.config.variants}; K={variants} can only be measured from K=1.")
+
+
 def with_variants(model: Any, variants: int) -> Any:
     """The same weights with K variants; 1 has no probe at all."""
     import torch
     from torch import nn
 
     config = model.config
+    require_variants(model, variants)
     if variants > config.variants:
-        if config.variants != 1:
-            raise ConfigError(f"The checkpoint has K={config.variants}; K={variants} can only be measured from K=1.")
         return model.expand(variants, branch_layers=config.branch_layers or 4)
     depth = config.branch_layers if variants > 1 else 0
     model.reconfigure(config.with_(variants=variants, branch_layers=depth))
@@ -141,24 +161,22 @@ def _row(plan: Plan, k: int, model: Any, images: Sequence[Any]) -> dict[str, Any
     from varsdoc.scoring.packed import PackedPages
 
     codec = open_codec(plan.codec)
-    index_s, query_s = [], []
     blobs: list[bytes] = []
-    with Progress(plan.repeats + 1, f"K={k}: indexing", plan.shown) as bar, tempfile.TemporaryDirectory() as folder:
-        for repeat in range(plan.repeats + 1):
-            start = time.perf_counter()
-            blobs = _index(model, images, codec, plan.batch, Path(folder) / "pages.bin")
-            if repeat:  # the first warms caches and kernels up
-                index_s.append(time.perf_counter() - start)
-            bar(1)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pages.bin"
+
+        def index(_: int, step: Callable[[int], None]) -> None:
+            blobs[:] = _index(model, images, codec, plan.batch, path, step)
+
+        index_s = _seconds(plan, f"K={k}: indexing", len(images), index)
     packed = PackedPages.from_blobs(blobs)
     search = _searcher(model, codec, blobs, packed)
-    with Progress(plan.repeats + 1, f"K={k}: searching", plan.shown) as bar:
-        for repeat in range(plan.repeats + 1):
-            start = time.perf_counter()
-            search(QUERIES[repeat % len(QUERIES)])
-            if repeat:
-                query_s.append(time.perf_counter() - start)
-            bar(1)
+
+    def ask(repeat: int, step: Callable[[int], None]) -> None:
+        search(QUERIES[repeat % len(QUERIES)])
+        step(1)
+
+    query_s = _seconds(plan, f"K={k}: searching", 1, ask)
     note = "plain, no probe" if not model.config.branch_layers else f"n={model.config.branch_layers}"
     pages = len(images)
     return {
@@ -167,13 +185,38 @@ def _row(plan: Plan, k: int, model: Any, images: Sequence[Any]) -> dict[str, Any
         "index_bytes_per_page": float(np.mean([len(blob) for blob in blobs])),
         "index_ms_per_page": 1000 * float(np.mean(index_s)) / pages,
         "index_ms_per_page_sd": 1000 * float(np.std(index_s)) / pages,
+        "index_repeats": len(index_s),
         "query_ms": 1000 * float(np.mean(query_s)),
         "query_ms_sd": 1000 * float(np.std(query_s)),
+        "query_repeats": len(query_s),
         "vectors_per_page": float(packed.tokens.mean()),
     }
 
 
-def _index(model: Any, images: Sequence[Any], codec: Any, batch: int, path: Path) -> list[bytes]:
+def _seconds(plan: Plan, what: str, items: int, work: Callable[[int, Callable[[int], None]], None]) -> list[float]:
+    """What each repeat took, after one that warms caches and kernels up.
+
+    work  is given the repeat's number, and what to call with the items that are done
+    """
+    found: list[float] = []
+    rounds = plan.repeats + 1
+    if plan.shown:
+        print(f"{what}: {items} x {rounds}, the first to warm up", file=sys.stderr)
+    with Progress(rounds * items, what, plan.shown) as bar:
+        began = time.perf_counter()
+        for repeat in range(rounds):
+            start = time.perf_counter()
+            work(repeat, bar)
+            if repeat:
+                found.append(time.perf_counter() - start)
+            if found and plan.max_seconds is not None and time.perf_counter() - began > plan.max_seconds:
+                break
+    return found
+
+
+def _index(
+    model: Any, images: Sequence[Any], codec: Any, batch: int, path: Path, step: Callable[[int], None]
+) -> list[bytes]:
     """Encode in batches, pack, write."""
     blobs = []
     with path.open("wb") as file:
@@ -184,6 +227,7 @@ def _index(model: Any, images: Sequence[Any], codec: Any, batch: int, path: Path
                 blob = codec.pack(page.variants.float().cpu().numpy())
                 file.write(blob)
                 blobs.append(blob)
+            step(len(part))
         file.flush()
     return blobs
 

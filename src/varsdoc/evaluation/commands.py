@@ -111,23 +111,24 @@ def bench(
     variants: Annotated[str, typer.Option(help="The K to measure, with commas.")] = "1,3,5",
     batch: Annotated[int, typer.Option(help="Pages per forward pass.")] = 32,
     repeats: Annotated[int, typer.Option(help="Each figure is the mean of so many.")] = 10,
+    max_seconds: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="Stop repeating a figure after so long; the table says how many repeats there were."),
+    ] = None,
     codec: Annotated[str, typer.Option(help="What is stored and searched.")] = "float16",
     device: Annotated[Text, typer.Option(help="cpu, cuda, cuda:1, mps; default: a GPU where there is one.")] = None,
     dtype: Annotated[Text, typer.Option(help="float32, bfloat16, float16, or int8 on CPU.")] = None,
     max_visual_tokens: Annotated[Number, typer.Option(help="Another token cap than the checkpoint's.")] = None,
-    out: Annotated[Text, typer.Option(help="Also write the JSON to this file.")] = None,
+    out: Annotated[Text, typer.Option(help="Also write the JSON to this file, after every K.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")] = False,
 ) -> None:
     """Index bytes, index time and query latency per K, as in the paper's efficiency table, in one run."""
     from varsdoc.evaluation.bench import Plan, counts, measure
     from varsdoc.evaluation.results import write_json
 
-    plan = Plan(
-        model, pages, count, counts(variants), batch, repeats, codec, device, dtype, max_visual_tokens, shown=True
-    )
-    content: dict[str, Any] = measure(plan)
-    if out:
-        write_json(out, content)
+    settings = (model, pages, count, counts(variants), batch, repeats, codec, device, dtype, max_visual_tokens)
+    plan = Plan(*settings, max_seconds=max_seconds, shown=True)
+    content: dict[str, Any] = measure(plan, lambda table: write_json(out, table) if out else None)
     if as_json:
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
     else:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from varsdoc.evaluation.main_table import as_text
+from varsdoc.evaluation.results import place
 from varsdoc.evaluation.run import Outcome
 
 
@@ -126,12 +127,12 @@ def print_bench(content: Mapping[str, Any]) -> None:
         [f"{row['label']}, published", f"{row['mib']} MiB", f"{row['index_ms']} ms", f"{row['query_ms']} ms"]
         for row in content["published"]
     ]
-    machine = content["machine"]
-    place = machine.get("gpu") or f"{machine.get('cpu')}, {machine.get('cores')} cores"
+    done = sorted({row[name] for row in content["rows"] for name in ("index_repeats", "query_repeats")})
+    mean = f"mean of {done[0]}" if len(done) == 1 else f"mean of {done[0]} to {done[-1]} (--max-seconds)"
     note = (
         f"{content['data']}, {content['pages']} pages, token cap {content['token_cap']} "
         f"({content['tokens_per_page']:.0f} vectors a page), {content['dtype']}, codec {content['codec']}, batch "
-        f"{content['batch']}, mean of {content['repeats']}; {place}; model {content['model']['hash']}; "
-        f"{content['command']}. {content['published_note']}"
+        f"{content['batch']}, {mean}; {place(content['machine'], content['device'])}; model "
+        f"{content['model']['hash']}; {content['command']}. {content['published_note']}"
     )
     _show(["", "index size / page", "index time / page", "latency / query"], rows, note)

@@ -87,6 +87,19 @@ def machine() -> dict[str, Any]:
     return found
 
 
+def place(found: Mapping[str, Any], device: str | None) -> str:
+    """The machine in words, by what the model ran on: a GPU that was not used is not named.
+
+    >>> place({"cpu": "Xeon", "cores": 2, "threads": 1, "gpu": "H200"}, "cpu")
+    'Xeon, 2 cores, 1 thread'
+    """
+    if found.get("gpu") and not str(device).startswith("cpu"):
+        return str(found["gpu"])
+    threads = found.get("threads")
+    used = "" if threads is None else f", {threads} thread{'' if threads == 1 else 's'}"
+    return f"{found.get('cpu')}, {found.get('cores')} cores{used}"
+
+
 def _cpu_name() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:

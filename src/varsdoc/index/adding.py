@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from varsdoc.index.encoder import Encoder
 from varsdoc.index.metadata import Metadata
@@ -67,6 +67,19 @@ class Added:
         }
 
 
+class Watcher(Protocol):
+    """Who wants to hear how a run goes on. Called by the writer's own thread, under its lock."""
+
+    def opened(self, document: Document, pages: int) -> None:
+        """A document has so many pages."""
+
+    def encoded(self, pages: int) -> None:
+        """So many more are done."""
+
+    def shown(self, document: Document) -> None:
+        """A document is in the collection in this version, by a commit just now or already."""
+
+
 @dataclass
 class _Open:
     """A document whose pages are coming in."""
@@ -80,15 +93,22 @@ class _Open:
     end: DocumentEnd | None = None
     waiting: int = 0  # pages that are not encoded yet
     texts: dict[int, str] = field(default_factory=dict)  # of pages that lie in the table without theirs
+    told: bool = False  # whoever watches knows of it
 
 
 class Run:
     """One run of `Index.add`, under the lock."""
 
     def __init__(
-        self, encoder: Encoder, metadata: Metadata, generation: Generation | None, state: State | None, bar: Any
+        self,
+        encoder: Encoder,
+        metadata: Metadata,
+        generation: Generation | None,
+        state: State | None,
+        bar: Any,
+        watch: Watcher | None = None,
     ) -> None:
-        self.encoder, self.metadata, self.bar = encoder, metadata, bar
+        self.encoder, self.metadata, self.bar, self.watch = encoder, metadata, bar, watch
         self.generation, self.state = generation, state
         self.result = Added()
         self.known = generation.read_documents() if generation else {}
@@ -133,6 +153,10 @@ class Run:
 
     def _keep(self, old: StoredDocument, item: Document) -> None:
         self.result.unchanged += old.pages
+        if self.watch is not None:
+            self.watch.opened(item, old.pages)
+            self.watch.encoded(old.pages)
+            self.watch.shown(item)
         metadata = self.metadata.over(old.metadata, item.source, item.name, old.name)
         if metadata != dict(old.metadata):
             self._updates.append(replace(old, metadata=metadata))
@@ -175,12 +199,20 @@ class Run:
             return False
         opened.pages[page] = self._staged_bytes(opened.version)[page]
         opened.reused += 1
-        self.bar.update(1)
+        self._step(1)
         return True
+
+    def _step(self, pages: int) -> None:
+        self.bar.update(pages)
+        if self.watch is not None:
+            self.watch.encoded(pages)
 
     def _take_page(self, page: Page) -> None:
         page = replace(page, text=page.text or "") if self._text else page
         opened = self._find(page.document)
+        if self.watch is not None and not opened.told:
+            self.watch.opened(page.document, page.count)
+            opened.told = True
         if self._reuse(opened, page.number):
             if page.text is not None and page.number in self._textless.get(opened.version, ()):
                 opened.texts[page.number] = page.text
@@ -215,7 +247,7 @@ class Run:
                 opened.pages[page.number] = len(done.stored.codes)
                 stored.append(done.stored)
         self.flush(stored)
-        self.bar.update(len(chunk))
+        self._step(len(chunk))
 
     def flush(self, stored: list[StoredPage]) -> None:
         """Two commits at most, whatever the number of documents."""
@@ -228,6 +260,9 @@ class Run:
         self.generation.commit([self._document(o) for o in shown])
         for opened in ended:
             del self._open[opened.version]
+        if self.watch is not None:
+            for opened in shown:
+                self.watch.shown(opened.document)
         replaced = [self._count(o) for o in shown]
         self.generation.drop_versions([version for version in replaced if version])
 

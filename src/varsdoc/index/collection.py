@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import builtins
-import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from varsdoc.errors import CollectionError, ConfigError
-from varsdoc.index.adding import Added, Run, gone_documents, progress_bar
-from varsdoc.index.encoder import Encoder, query_vectors
+from varsdoc.errors import CollectionError, ConfigError, FingerprintError, MissingError
+from varsdoc.index.adding import Added, Run, Watcher, gone_documents, progress_bar
+from varsdoc.index.asking import Query, encode_questions
+from varsdoc.index.encoder import Encoder
 from varsdoc.index.fingerprint import Fingerprint
 from varsdoc.index.metadata import Metadata, check, read_file
 from varsdoc.index.store import Generation, Store, is_store_error
@@ -22,10 +23,13 @@ from varsdoc.index.tables import State, StoredDocument
 
 if TYPE_CHECKING:
     from varsdoc.index.audit import Audit
+    from varsdoc.index.facts import DocumentFacts, PageFacts
     from varsdoc.index.hit import Hit
+    from varsdoc.index.pinned import PinnedPages
     from varsdoc.index.reindexing import Reindexed
     from varsdoc.index.snapshot import Snapshot
     from varsdoc.model import VarsDoc
+    from varsdoc.pages import Document
 
 MEMORY = 2 << 30  # bytes of codes that a reader keeps; beyond it candidates' codes are read from the store
 T = TypeVar("T")
@@ -91,6 +95,11 @@ class Index:
         return index
 
     @property
+    def exists(self) -> bool:
+        """Whether there is a collection yet."""
+        return self._store.exists()
+
+    @property
     def fingerprint(self) -> Fingerprint:
         with self._store.reading():
             return self._store.state().fingerprint
@@ -102,7 +111,7 @@ class Index:
 
     def add(
         self,
-        paths: str | Path | Iterable[str | Path],
+        paths: str | Path | Document | Iterable[str | Path | Document],
         *,
         metadata: Mapping[str, Any] | None = None,
         metadata_file: str | Path | None = None,
@@ -110,18 +119,23 @@ class Index:
         prune: bool = False,
         wait: float = 0.0,
         progress: bool | None = None,
+        watch: Watcher | None = None,
         **reading: Any,
     ) -> Added:
         """Add files, folders and globs. Running it again changes nothing; after a kill it goes on where it was.
 
+        paths          also documents that `varsdoc.pages.find` found, with another name or identity perhaps
         metadata       key -> value for every document of this call; laid over what a document has, None removes a key
         metadata_file  JSON Lines with a `document` key: metadata for each
         text           store text layers, for hybrid search
         prune          remove documents under these paths whose files are gone from disk
         wait           seconds to wait for another writer
+        watch          hears of pages and documents as they come
         reading        workers, limits and other options of `varsdoc.pages.read`
         """
-        chosen = [str(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
+        from varsdoc.pages import Document
+
+        chosen = [*([paths] if isinstance(paths, str | Path | Document) else paths)]
         if not chosen:
             raise ConfigError("Name at least one file or folder to index.")
         about = Metadata(check(metadata or {}), read_file(metadata_file) if metadata_file else {})
@@ -131,19 +145,21 @@ class Index:
             if state is not None:
                 self._encoder.fingerprint(state.fingerprint)
             generation = self._store.generation(state.generation) if state else None
-            run = Run(self._encoder, about, generation, state, bar)
+            run = Run(self._encoder, about, generation, state, bar, watch)
             self._read(run, chosen, text, reading)
             if run.generation is not None:
-                self._settle(run, chosen, prune)
+                self._settle(run, [str(path) for path in chosen if not isinstance(path, Document)], prune)
             return run.result
 
-    def _read(self, run: Run, paths: list[str], text: bool, reading: dict[str, Any]) -> None:
-        from varsdoc.pages import find, read
+    def _read(self, run: Run, chosen: list[str | Path | Document], text: bool, reading: dict[str, Any]) -> None:
+        from varsdoc.pages import Document, find, read
 
         if text:
             run.want_text()
         limits = {"limits": reading["limits"]} if "limits" in reading else {}
-        stream = read(run.select(find(paths, **limits), self._begin), text=text, **reading)
+        given = [one for one in chosen if isinstance(one, Document)]
+        found = find([one for one in chosen if not isinstance(one, Document)], **limits)
+        stream = read(run.select(chain(given, found), self._begin), text=text, **reading)
         try:
             for item in stream:
                 run.take(item)
@@ -176,10 +192,11 @@ class Index:
 
     def search(
         self,
-        query: str | None = None,
+        query: str | Query | None = None,
         k: int = 10,
         where: str | None = None,
         *,
+        documents: Iterable[str] | None = None,
         like: Any = None,
         hybrid: bool = False,
         aggregation: str | None = None,
@@ -188,13 +205,14 @@ class Index:
     ) -> list[Hit]:
         """The k pages that fit best, best first.
 
+        query        the question, or one that `varsdoc.index.asking` encoded already
+        documents    ids of the documents to look in
         where        SQL on document, page, pages, source and metadata keys
         like         a picture instead of a question: path, bytes, Pillow image or array
         hybrid       fuse with BM25 over the pages' text layers
         aggregation  "max" over variants (default), "mean" or "fused"
         candidates   pages that the first stage passes on to exact scoring; exhaustive: all of them
         """
-        from varsdoc.index.hit import Query
         from varsdoc.index.searching import Request, check_k, hits, rank
 
         check_k(k)
@@ -208,8 +226,10 @@ class Index:
             def run(snapshot: Snapshot) -> list[Hit]:
                 # The filter first: a wrong one should not have to wait for the model.
                 allowed = None if where is None else self._mask(snapshot, where)
-                model = self._encoder.model(snapshot.state.fingerprint)
-                asked = Query(*_encode(model, query, like))
+                if documents is not None:
+                    chosen = snapshot.rows_of(documents)
+                    allowed = chosen if allowed is None else allowed & chosen
+                asked = self._asked(snapshot, query, like)
                 request = Request(
                     asked,
                     k,
@@ -217,11 +237,33 @@ class Index:
                     aggregation or ("max" if like is None else "fused"),
                     candidates,
                     exhaustive,
-                    query if hybrid else None,
+                    asked.text if hybrid else None,
                 )
                 return hits(snapshot, rank(snapshot, request), asked)
 
             return self._reading(run)
+
+    def _asked(self, snapshot: Snapshot, query: str | Query | None, like: Any) -> Query:
+        found = snapshot.state.fingerprint
+        if isinstance(query, Query):
+            if query.encoder not in (None, found.hash):
+                raise FingerprintError("The question was encoded for another encoder than the collection has now.")
+            return query
+        model = self._encoder.model(found)
+        if query is not None:
+            return encode_questions(model, [query], found.hash)[0]
+        from varsdoc.index.like import page_query
+
+        vectors = page_query(model, like)
+        return Query(vectors, np.ones(len(vectors), bool))
+
+    def look(self, query: str | Query, page_id: str) -> Hit:
+        """One page under a question: its scores, region and heatmap, wherever it would rank."""
+        from varsdoc.index.searching import look
+
+        return self._reading(
+            lambda snapshot: look(snapshot, _require_row(snapshot, page_id), self._asked(snapshot, query, None))
+        )
 
     def _reading(self, work: Callable[[Snapshot], T]) -> T:
         """Run on the latest commit. If its files were cleaned away meanwhile, once more on a fresh view."""
@@ -252,11 +294,46 @@ class Index:
         mask: np.ndarray = self._filter[1].mask(where, len(snapshot.alive))
         return mask
 
+    @property
+    def pages_in_view(self) -> int:
+        """Pages that the last search could find."""
+        with self._guard:
+            return 0 if self._snapshot is None else int(self._snapshot.alive.sum())
+
+    def documents(self) -> list[DocumentFacts]:
+        """Documents that can be found, by name, with their ids. Needs no model."""
+        from varsdoc.index.facts import documents
+
+        self._store.require()
+        return self._reading(documents)
+
+    def page(self, page_id: str) -> PageFacts:
+        """What is known of a page: its document, size, version, neighbours. Needs no model."""
+        from varsdoc.index.facts import page_facts
+
+        return self._reading(lambda snapshot: page_facts(snapshot, _require_row(snapshot, page_id)))
+
+    def page_text(self, page_id: str) -> str | None:
+        """The text layer of a page, where its document has one and it was stored."""
+        text: str | None = self._reading(
+            lambda snapshot: snapshot.read([_require_row(snapshot, page_id)], ["text"])[0]["text"]
+        )
+        return text
+
     def page_jpeg(self, page_id: str) -> bytes:
         """The picture of a page by its id, stored or rendered again from its source."""
+        return self.page_picture(page_id)[1]
+
+    def page_picture(self, page_id: str) -> tuple[str, bytes]:
+        """The picture of a page, and the version of its document that it is of."""
         from varsdoc.index.pinned import pinned
 
-        return self._reading(lambda snapshot: pinned(snapshot, [_require_row(snapshot, page_id)]).page_jpeg(page_id))
+        def find(snapshot: Snapshot) -> tuple[str, PinnedPages]:
+            row = _require_row(snapshot, page_id)
+            return snapshot.pages[row].document.version, pinned(snapshot, [row])
+
+        version, found = self._reading(find)  # rendering it again takes seconds, in which others may search
+        return version, found.page_jpeg(page_id)
 
     def list(self, where: str | None = None) -> list[Listed]:
         """Documents by name. Needs no model."""
@@ -279,13 +356,20 @@ class Index:
                     raise
         raise AssertionError
 
-    def remove(self, document: str, *, wait: float = 0.0) -> int:
-        """Remove one document, by display name or source; the number of its pages."""
+    def remove(self, document: str, *, wait: float = 0.0, after: Callable[[StoredDocument], None] | None = None) -> int:
+        """Remove one document, by display name, source or id; the number of its pages.
+
+        after  called with what was removed while no other writer can be at work
+        """
+        from varsdoc.index.facts import named
+
         self._store.require()
         with self._store.writing(wait):
             generation = self._store.generation(self._store.state().generation)
-            chosen = _named(document, generation.read_documents())
+            chosen = named(document, generation.read_documents())
             generation.remove([chosen])
+            if after is not None:
+                after(chosen)
             generation.collect_garbage()
             generation.optimize(exclusive=self._store.folder is not None)
             return chosen.pages
@@ -311,29 +395,11 @@ class Index:
         return sum(document.pages for document in self.list()) if self._store.exists() else 0
 
 
-def _encode(model: VarsDoc, query: str | None, like: Any) -> tuple[np.ndarray, np.ndarray]:
-    if query is not None:
-        return query_vectors(model, query)
-    from varsdoc.index.like import page_query
-
-    vectors = page_query(model, like)
-    return vectors, np.ones(len(vectors), bool)
-
-
 def _require_row(snapshot: Snapshot, page_id: str) -> int:
     row = snapshot.row_of_id(page_id)
     if row is None:
-        raise CollectionError(f"There is no page {page_id} in this collection (any more).")
+        raise MissingError(f"There is no page {page_id} in this collection (any more).")
     return row
-
-
-def _named(document: str, known: dict[str, StoredDocument]) -> StoredDocument:
-    """By display name first: a file of that name in the working folder may be another document."""
-    by_name = {one.name: one for one in known.values()}
-    for found in (by_name.get(document), known.get(document), known.get(os.path.realpath(document))):
-        if found is not None:
-            return found
-    raise CollectionError(f"There is no document {document!r} in this collection; `varsdoc list` names them.")
 
 
 def _filtered(listed: list[Listed], found: list[StoredDocument], where: str) -> list[Listed]:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from varsdoc.errors import ConfigError, FingerprintError, VarsDocError
 from varsdoc.index.fingerprint import Fingerprint, load_model, of_model, require_same_encoder
 from varsdoc.index.tables import StoredPage
@@ -157,21 +155,6 @@ def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint)
         jpeg=page.jpeg if found.images else None,
         text=page.text,
     )
-
-
-def query_vectors(model: VarsDoc, text: str) -> tuple[np.ndarray, np.ndarray]:
-    """A question's token vectors (T, dim), and which of them stand for its own words (T,): the prefix and the
-    augmentation tokens take part in scores, but point at nothing."""
-    vectors = model.encode_queries([text], progress=False)[0].float().numpy()
-    config = model.config
-    tokenizer = model.processor.tokenizer
-    prefix = len(tokenizer.encode(config.query_prefix, add_special_tokens=False).ids) if config.query_prefix else 0
-    content = np.ones(len(vectors), bool)
-    # "Query: " ends in a space that joins the first word, so its last token may be that word's own.
-    content[: max(0, prefix - (config.query_prefix.endswith(" ") and prefix > 1))] = False
-    if config.query_augmentation:
-        content[-config.query_augmentation :] = False
-    return vectors, content if content.any() else np.ones(len(vectors), bool)
 
 
 def _long_side() -> int:

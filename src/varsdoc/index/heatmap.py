@@ -36,6 +36,16 @@ def overlay(page: Image.Image, cells: np.ndarray) -> Image.Image:
     return Image.fromarray(mixed.round().clip(0, 255).astype(np.uint8))
 
 
+def tinted(cells: np.ndarray, size: tuple[int, int]) -> Image.Image:
+    """The map alone, as wide and high as told: colours whose opacity is what `overlay` mixes in; 0 is clear."""
+    from PIL import Image
+
+    flat = Image.fromarray((np.clip(cells, 0, 1) * 255).astype(np.uint8))
+    smooth = np.asarray(flat.resize(size, Image.Resampling.BICUBIC), np.float32) / 255  # (H, W)
+    colours = np.concatenate([_colours(smooth), 255 * smooth[..., None] * _STRENGTH], -1)  # (H, W, 4)
+    return Image.fromarray(colours.round().clip(0, 255).astype(np.uint8))
+
+
 def _colours(values: np.ndarray) -> np.ndarray:
     """(H, W) in 0..1 to RGB, by straight lines between the stops."""
     stops = np.linspace(0, 1, len(_COLOURS))

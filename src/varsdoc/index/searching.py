@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from varsdoc.errors import ConfigError
+from varsdoc.index.asking import Query
+from varsdoc.index.facts import document_id
 from varsdoc.index.first_stage import default_candidates
-from varsdoc.index.hit import Hit, PageSource, Query
+from varsdoc.index.hit import Hit, PageSource
 from varsdoc.index.hybrid import fuse, text_ranking
 from varsdoc.index.pinned import pinned
 from varsdoc.index.snapshot import Snapshot
@@ -67,6 +69,12 @@ def rank(snapshot: Snapshot, request: Request) -> Ranked:
     return Ranked(rows[order], scores.total[0].numpy()[order], scores.variants[0].numpy()[order], fused)
 
 
+def look(snapshot: Snapshot, row: int, query: Query) -> Hit:
+    """One page under a question, wherever it would rank."""
+    scores = score_rows(snapshot, query.vectors, np.array([row]))
+    return hits(snapshot, Ranked(np.array([row]), scores.total[0].numpy(), scores.variants[0].numpy()), query)[0]
+
+
 def candidates(snapshot: Snapshot, request: Request, allowed: np.ndarray) -> np.ndarray:
     """Rows that are worth an exact score: all, where there are few or the caller says so."""
     if request.candidates is not None and request.candidates < 1:
@@ -121,6 +129,11 @@ def _hit(snapshot: Snapshot, ranked: Ranked, i: int, query: Query, source: PageS
         variant_scores=tuple(each),
         metadata=dict(page.document.metadata),
         fused_score=None if ranked.fused is None else ranked.fused[row],
+        document_id=document_id(page.document.source),
+        pages=page.document.pages,
+        version=page.document.version,
+        width=page.width,
+        height=page.height,
         _grid=page.grid,
         _image_start=page.image_start,
         _query=query,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,6 +197,13 @@ class Snapshot:
     def row_of_id(self, page_id: str) -> int | None:
         """The visible row of a page id."""
         return self._ids.get(page_id)
+
+    def rows_of(self, document_ids: Iterable[str]) -> np.ndarray:
+        """(rows,) true on the pages of these documents."""
+        wanted = {*document_ids}
+        chosen = np.zeros(len(self.alive), bool)
+        chosen[[row for page_id, row in self._ids.items() if page_id.rpartition("-")[0] in wanted]] = True
+        return chosen
 
     @property
     def live_rows(self) -> np.ndarray:

@@ -31,6 +31,7 @@ from varsdoc.index.tables import (
 from varsdoc.index.tidying import KEEP_VERSIONS, needs_cleanup, needs_compaction, optimize
 
 _BATCH_ROWS = 64
+SERVED = ("uploads", "jobs")  # what a server keeps beside the tables
 
 
 class Store:
@@ -89,7 +90,8 @@ class Store:
         if self.folder.is_file():
             raise CollectionError(f"{self.folder} is a file; a collection is a folder.")
         if self.folder.is_dir():
-            others = [p.name for p in self.folder.iterdir() if p.name != LOCK_FILE and p.suffix != ".lance"]
+            ours = (LOCK_FILE, *SERVED)
+            others = [p.name for p in self.folder.iterdir() if p.name not in ours and p.suffix != ".lance"]
             if others:
                 raise CollectionError(
                     f"{self.folder} has other things in it ({sorted(others)[0]}); choose a new folder."

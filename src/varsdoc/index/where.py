@@ -5,6 +5,7 @@ made of the reader's own snapshot: what a filter sees is exactly what a search c
 
 Columns: `document` (the display name), `page` (1-based), `pages` (of the document), `source`, and every metadata key,
 as `year` or `metadata.year`. A key with numbers in all documents compares as a number, one with mixed values as text.
+A filter may come from a stranger (serving/): wherever it comes from, it may call a short list of functions alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,17 @@ import numpy as np
 
 from varsdoc.errors import FilterError
 from varsdoc.index.snapshot import PageRow
+
+MAX_LENGTH = 10_000
+FUNCTIONS = frozenset(
+    ("abs", "cast", "ceil", "char_length", "coalesce", "contains", "ends_with", "floor", "length", "lower", "nullif",
+     "round", "starts_with", "substr", "trim", "upper")
+)  # fmt: skip
+_BEFORE_BRACKETS = frozenset(("and", "or", "not", "in", "between", "like", "ilike", "is"))
+_MAX_OPERATORS = 256  # they nest: DataFusion's stack overflows, which ends the process, somewhere from 1,000 on
+_OPERATOR = re.compile(r"\b(?:AND|OR|NOT|IS|BETWEEN|LIKE|ILIKE)\b|::|\|\||[-+*/%(\[~!]", re.IGNORECASE)
+_QUOTED = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`[^`]*`""")
+_MARK = "QUOTED"
 
 
 class Filter:
@@ -31,7 +43,7 @@ class Filter:
 
     def mask(self, where: str, size: int) -> np.ndarray:
         """(size,) true where a row passes."""
-        _require_one_expression(where)
+        _require_harmless(where)
         try:
             found = self._table.search().where(where).select(["row"]).limit(max(1, self._columns.num_rows)).to_arrow()
         except Exception as error:  # LanceDB raises ValueError, RuntimeError and OSError for a bad filter
@@ -78,11 +90,32 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _require_one_expression(where: str) -> None:
+def _require_harmless(where: str) -> None:
+    """One condition of bounded length, with no function but the short list: repeat('x', 1e9) takes gigabytes."""
     if not isinstance(where, str) or not where.strip():
         raise FilterError("The filter is empty; write SQL like document = 'report.pdf' AND page <= 3.")
-    if ";" in re.sub(r"'(?:[^']|'')*'", "", where):
-        raise FilterError(f"The filter {where!r} has a semicolon; give one SQL condition.")
+    if len(where) > MAX_LENGTH:
+        raise FilterError(f"The filter has {len(where):,} characters; at most {MAX_LENGTH:,} are allowed.")
+    shown = where if len(where) <= 200 else where[:200] + "..."
+    # Text becomes a comma, which no call can follow; a quoted name becomes a name that no function has.
+    bare = _QUOTED.sub(lambda match: "," if match[0][0] == "'" else f" {_MARK} ", where)
+    if re.search(r"""['"`]""", bare) or re.search(r"\w'", _QUOTED.sub("''", where)):
+        raise FilterError(f"The filter {shown!r} has a quote that does not end, or a letter before one.")
+    if ";" in bare:
+        raise FilterError(f"The filter {shown!r} has a semicolon; give one SQL condition.")
+    if re.search(r"--|/\*|[${]", bare):
+        raise FilterError(f"The filter {shown!r} has a comment, a dollar sign or a brace; give a plain SQL condition.")
+    if len(_OPERATOR.findall(bare)) > _MAX_OPERATORS:
+        raise FilterError(
+            f"The filter {shown!r} has more than {_MAX_OPERATORS} operators; use IN (...) for a long list."
+        )
+    for name in re.findall(r"([\w.]+)\s*\(", bare):
+        if name.lower() not in _BEFORE_BRACKETS | FUNCTIONS:
+            called = "a quoted name" if name == _MARK else name
+            allowed = ", ".join(sorted(FUNCTIONS))
+            raise FilterError(
+                f"The filter {shown!r} calls {called}, which is not allowed; there are {allowed}, and LIKE."
+            )
 
 
 def _sentence(where: str, reason: str, names: list[str]) -> str:

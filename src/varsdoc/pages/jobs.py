@@ -46,7 +46,8 @@ class Job:
     ready: dict[int, Page | Failure] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.path, self.content_hash = self.document.source, self.document.content_hash or None
+        self.path = self.document.path or self.document.source
+        self.content_hash = self.document.content_hash or None
         self.next_out = self.only or 0
         self.todo.append((self.next_out, None if self.only is None else self.only + 1))
 

@@ -87,7 +87,7 @@ def _settings(limits: Limits | None, long_side: int, quality: int, text: bool) -
 def _job(item: Document | Failure, settings: Settings, only: int | None = None) -> Job | Failure:
     if isinstance(item, Failure):
         return item
-    job = Job(item, settings.limits, office=_is_office(item.source), only=only)
+    job = Job(item, settings.limits, office=_is_office(item.path or item.source), only=only)
     if job.office and office.soffice() is None:
         job.give_up(office.MISSING)
     return job

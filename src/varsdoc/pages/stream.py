@@ -18,12 +18,16 @@ QUALITY = 90
 
 @dataclass(frozen=True)
 class Document:
-    """One file that was found. `source` is its identity; `name` is what people see, unique within one `find()`."""
+    """One file that was found. `source` is its identity; `name` is what people see, unique within one `find()`.
+
+    path  where its bytes lie, if not at `source`: an upload that has not taken its predecessor's place yet
+    """
 
     source: str
     name: str
     content_hash: str
     size: int
+    path: str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from varsdoc.evaluation.published import AGGREGATION, AGREEMENT, OPTIMISATION
 from varsdoc.evaluation.report.plots import Point, bars, differences, histogram, scatter
+from varsdoc.evaluation.results import place
 
 STYLE = """
 :root{color-scheme:light}
@@ -74,11 +75,11 @@ def origin(name: str, found: Mapping[str, Any], content: Mapping[str, Any]) -> s
 
 def _facts(content: Mapping[str, Any]) -> str:
     model, machine = content["model"] or {}, content["machine"]
-    place = machine.get("gpu") or f"{machine.get('cpu')}, {machine.get('cores')} cores"
+    where = place(machine, model.get("device"))
     return (
         f"<p class='note'>Model hash <code>{escape(str(model.get('hash')))}</code>, "
         f"{escape(str(model.get('note', '')))}; "
-        f"token cap {model.get('token_cap')}; {model.get('dtype')} on {escape(str(place))}. "
+        f"token cap {model.get('token_cap')}; {model.get('dtype')} on {escape(where)}. "
         f"Command: <code>{escape(content['command'])}</code></p>"
     )
 
