@@ -122,7 +122,7 @@ def test_removed_and_forbidden_rows_never_come_out(clustered_from: int) -> None:
 
 
 def test_the_default_number_of_candidates_grows_slower_than_the_collection() -> None:
-    assert len(stage().search(QUESTIONS[0])) == default_candidates(300) == 104
+    assert len(stage().search(QUESTIONS[0])) == default_candidates(300) == 150
     assert default_candidates(40_000) == 2 * default_candidates(10_000)
 
 

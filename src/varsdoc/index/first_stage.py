@@ -21,10 +21,9 @@ from varsdoc.index.clusters import Clusters, build_clusters
 from varsdoc.index.summaries import summarise, summary_bytes, summary_from_bytes
 from varsdoc.scoring.threads import alone, for_each
 
-__all__ = ["CANDIDATES", "FirstStage", "default_candidates", "summarise", "summary_bytes", "summary_from_bytes"]
+__all__ = ["FirstStage", "default_candidates", "summarise", "summary_bytes", "summary_from_bytes"]
 
-GROWTH, FEWEST = 6, 100  # candidates: this times the square root of the collection, at least so many
-CANDIDATES = 600  # for who wants one number: the default at 10,000 pages
+GROWTH, FEWEST = 8, 150  # candidates: this times the square root of the collection, at least so many
 CLUSTERED_FROM = 8_192  # below, scoring every summary is as fast as choosing among them
 WIDER, WIDEST = 6, 3_000  # where lists choose: so many pages' summaries are scored per candidate, or at least in all
 PROBES = 32
@@ -36,7 +35,7 @@ def default_candidates(pages: int) -> int:
     """How many candidates keep recall@10 >= .98 on the benchmark's pages; growing like the square root.
 
     >>> default_candidates(200), default_candidates(10_000)
-    (100, 600)
+    (150, 800)
     """
     return max(FEWEST, round(GROWTH * pages**0.5))
 
