@@ -1,16 +1,14 @@
-"""Where benchmarks/search_cpu.py gets its pages: generated, from a file of embeddings, or encoded from a judged folder.
+"""Where benchmarks/search_cpu.py gets its pages: generated, or judged folders' from the cache of `varsdoc eval`.
 
-A file of embeddings is an .npz: `vectors` (all, D) float16, page after page, variant after variant; `tokens` (P,),
-vectors of each variant; `variants` ();  `queries` (all, D), `query_tokens` (Q,).
+Judged folders are put together into one collection; their questions are asked of all pages. Nothing is repeated or made
+up to get more of them.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -37,63 +35,28 @@ def generated(pages: int, variants: int, tokens: int, seed: int) -> Source:
     )
 
 
-def from_file(path: Path) -> Source:
-    read = np.load(path)
-    k, tokens = int(read["variants"]), read["tokens"]
-    vectors, starts = read["vectors"], np.concatenate([[0], np.cumsum(tokens.astype(np.int64) * k)])
-    queries = np.split(read["queries"].astype(np.float32), np.cumsum(read["query_tokens"])[:-1])
-    order = np.random.default_rng(0).permutation(len(queries))
+def judged(
+    folders: list[Path], queries: str | None, cache: Path | None, model: str | None, limit: int | None
+) -> Source:
+    """Pages and questions of judged folders; what the cache lacks is encoded, seconds a page."""
+    from varsdoc.evaluation.cache import Cache
+    from varsdoc.evaluation.evaluate import encode_pages, encode_queries
+    from varsdoc.evaluation.judged import read_folder
+    from varsdoc.evaluation.retrievers.ours import VarsDocRetriever
+
+    retriever, kept = VarsDocRetriever(model, device="cpu"), Cache(cache)
+    space, keys, asked = retriever.identity.space, [], []
+    for folder in folders:
+        found = read_folder(folder, queries)
+        found = found if limit is None else found.limited(limit)
+        keys += encode_pages(retriever, found, kept)
+        asked += encode_queries(retriever, [query.text for query in found.queries], kept)
+    keys = list(dict.fromkeys(keys))  # a picture that two folders hold is one page
+    order = np.random.default_rng(0).permutation(len(asked))
 
     def page(number: int) -> np.ndarray:
-        flat = vectors[starts[number] : starts[number + 1]].astype(np.float32)
-        flat /= np.linalg.norm(flat, axis=-1, keepdims=True)
-        return flat.reshape(k, -1, flat.shape[-1])
+        vectors = next(iter(kept.arrays(space, [keys[number]]))).astype(np.float32)
+        return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
-    return Source(f"embeddings of {path.name}", len(tokens), page, lambda n, _: [queries[i] for i in order[:n]])
-
-
-def encode(folder: Path, model: str | None, save: Path, batch: int = 4) -> Path:
-    """Encode a judged folder's pages and queries into a file of embeddings."""
-    from varsdoc.model import VarsDoc
-
-    encoder = VarsDoc.from_pretrained(model, dtype="int8") if model else VarsDoc.from_pretrained(dtype="int8")
-    vectors, tokens, variants, held = [], [], 1, []
-
-    def flush() -> None:
-        nonlocal variants
-        for each in encoder.encode_pages(held):
-            variants = each.variants.shape[0]
-            tokens.append(each.variants.shape[1])
-            vectors.append(each.variants.float().numpy().astype(np.float16).reshape(-1, each.variants.shape[-1]))
-        held.clear()
-
-    for image in _images(folder):
-        held.append(image)
-        if len(held) == batch:
-            flush()
-    if held:
-        flush()
-    texts = [json.loads(line)["text"] for line in (folder / "queries.jsonl").read_text().splitlines() if line.strip()]
-    queries = [each.float().numpy().astype(np.float16) for each in encoder.encode_queries(texts)]
-    np.savez(
-        save, vectors=np.concatenate(vectors), tokens=np.array(tokens), variants=np.array(variants),
-        queries=np.concatenate(queries), query_tokens=np.array([len(each) for each in queries]),
-    )  # fmt: skip
-    return save
-
-
-def _images(folder: Path) -> Iterator[Any]:
-    from PIL import Image
-
-    for line in (folder / "corpus.jsonl").read_text().splitlines():
-        if not line.strip():
-            continue
-        entry = json.loads(line)
-        if "image" in entry:
-            yield Image.open(folder / entry["image"]).convert("RGB")
-        else:
-            import pypdfium2
-
-            document = pypdfium2.PdfDocument(folder / entry["pdf"])
-            yield document[entry["page"]].render(scale=2).to_pil().convert("RGB")
-            document.close()
+    name = f"{' and '.join(folder.name for folder in folders)}, encoded by {retriever.identity.name}"
+    return Source(name, len(keys), page, lambda count, _: [asked[i] for i in order[:count]])

@@ -30,18 +30,20 @@ class Forked:
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def start(self, *arguments: object) -> int:
-        """Start a command; its process id."""
+    def start(self, *arguments: object, fault: str | None = None, environment: dict[str, str] | None = None) -> int:
+        """Start a command; its process id. fault: one of faults.py, planted into the process."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([str(self._out), str(self._err), *map(str, arguments)]) + "\n")
+        request = {"arguments": [str(a) for a in arguments], "stdout": str(self._out), "stderr": str(self._err)}
+        request |= {"fault": fault, "environment": environment or {}}
+        self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         return int(self._line())
 
     def wait(self) -> int:
         return int(self._line())
 
-    def run(self, *arguments: object) -> int:
-        self.start(*arguments)
+    def run(self, *arguments: object, **how: Any) -> int:
+        self.start(*arguments, **how)
         return self.wait()
 
     def printed(self) -> str:

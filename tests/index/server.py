@@ -1,7 +1,8 @@
 """Runs `varsdoc` commands in processes of their own, without paying for torch's import each time.
 
-Started once; each line on stdin is a JSON list of arguments. It forks, the child runs the command, and the child's id
-goes to stdout, later its exit status. Nothing but imports happened before the fork: no thread, no open table.
+Started once; each line on stdin is a JSON object: arguments, stdout, stderr, environment, fault (faults.py). It
+forks, the child runs the command, and the child's id goes to stdout, later its exit status. Nothing but imports
+happened before the fork: no thread, no open table.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from typing import Any
 
 import torch
 import transformers.models.qwen2_5_vl.modeling_qwen2_5_vl
@@ -16,14 +18,19 @@ import transformers.models.qwen2_5_vl.modeling_qwen2_5_vl
 import varsdoc.model  # noqa: F401
 
 
-def child(arguments: list[str]) -> None:
+def child(request: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    for stream in (1, 2):
-        os.dup2(os.open(arguments.pop(0), os.O_WRONLY | os.O_CREAT | os.O_TRUNC), stream)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ.update(request["environment"])
+    if request["fault"]:
+        from faults import FAULTS
+
+        FAULTS[request["fault"]]()
     from varsdoc.cli import main
 
-    sys.argv = ["varsdoc", *arguments]
+    sys.argv = ["varsdoc", *request["arguments"]]
     main()
 
 

@@ -13,7 +13,7 @@ import pytest
 from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import CollectionError, ConfigError, FingerprintError, InputError
-from varsdoc.index.encoder import Encoder
+from varsdoc.index.encoder import DEFAULT_CODEC, Encoder
 from varsdoc.index.store import Generation, Store
 from varsdoc.pages import DocumentEnd, Failure, Page, find, read
 
@@ -243,7 +243,7 @@ def test_another_encoder_is_refused_and_both_are_named(
     assert str(checkpoint) in str(caught.value)
     assert str(other_checkpoint) in str(caught.value)
     assert "reindex" in str(caught.value)
-    with pytest.raises(FingerprintError, match="codes as int8, and binary"):
+    with pytest.raises(FingerprintError, match=f"codes as {DEFAULT_CODEC}, and binary"):
         Index.open(tmp_path / "index", codec="binary")
 
 
@@ -331,7 +331,7 @@ def _failing_on(number: int) -> Callable[..., Iterator[Page | Failure | Document
     return reading
 
 
-@pytest.mark.parametrize("wrong", [{"codec": "int4"}, {"codec_options": {"pool": 0}}, {"codec_options": {"poool": 2}}])
+@pytest.mark.parametrize("wrong", [{"codec": "int2"}, {"codec_options": {"pool": 0}}, {"codec_options": {"poool": 2}}])
 def test_a_codec_that_cannot_be_is_refused_before_anything_is_made(tmp_path: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         Index.open(tmp_path / "index", **wrong)
@@ -358,3 +358,28 @@ def test_a_page_that_was_staged_late_is_not_seen_before_its_commit(
 
 def _killed(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def test_text_that_was_not_asked_for_comes_in_later_without_encoding_again(
+    tmp_path: Path, model: VarsDoc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    papers = tmp_path / "papers"
+    pdf(papers / "a.pdf", ["revenue growth", "red valve"])
+    picture(papers / "b.png", 4)
+    index, reader = (Index.open(tmp_path / "index", model) for _ in range(2))
+    index.add(papers, text=False, metadata={"year": 2020})
+    with pytest.warns(UserWarning, match="text layer"):
+        plain = [(hit.id, hit.score) for hit in reader.search("valve", hybrid=True)]
+    monkeypatch.setattr(VarsDoc, "encode_pages", lambda *_, **__: pytest.fail("encoded again"))
+    done = index.add(papers)
+    assert (done.added, done.unchanged, done.replaced, done.failed) == (0, 3, 0, [])
+    first = reader.search("valve", hybrid=True)[0]
+    assert (first.document, first.page) == ("a.pdf", 2)
+    assert sorted((hit.id, hit.score) for hit in reader.search("valve")) == sorted(plain)
+    assert all(hit.jpeg() for hit in reader.search("valve"))
+    assert {d.document: dict(d.metadata) for d in index.list()} == {n: {"year": 2020} for n in ("a.pdf", "b.png")}
+    # Once looked for, a picture's missing text is not looked for again.
+    monkeypatch.setattr("varsdoc.index.adding.Run.take", lambda *_: pytest.fail("read again"))
+    assert index.add(papers).unchanged == 3
+    assert index.add(papers, text=False).unchanged == 3
+    assert reader.search("valve", hybrid=True)[0].page == 2

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.index.codecs import cell_map, get_codec, similarities
 from varsdoc.scoring.blob import HEADER
+from varsdoc.scoring.codes import decode, encode
 
-CODECS = ["float16", "int8", "binary"]
+CODECS = ["float16", "int8", "int4", "binary"]
 
 
 def unit(*shape: int, seed: int) -> np.ndarray:
@@ -47,9 +48,14 @@ def test_a_round_trip_keeps_what_the_code_can_hold(shape: tuple[int, ...], name:
         np.testing.assert_allclose(np.linalg.norm(back, axis=-1), 1, rtol=1e-5)
     else:
         largest = np.abs(page).max(-1, keepdims=True)
-        step = 2**-10 if name == "float16" else 0.51 / 127
+        step = {"float16": 2**-10, "int8": 0.51 / 127, "int4": 1.01 / 15}[name]
         assert (np.abs(back - page) <= step * largest + 1e-7).all()
-    assert codec.pack(back) == codec.pack(codec.unpack(codec.pack(back)))
+    codes, scales = encode(name, page.reshape(-1, shape[2]))
+    again, same = encode(name, decode(name, codes, scales, shape[2]))  # what was read packs to what it was read from
+    np.testing.assert_array_equal(again, codes)
+    assert (scales is None) == (same is None)
+    if scales is not None and same is not None:
+        np.testing.assert_array_equal(same, scales)
 
 
 @settings(max_examples=60, deadline=None)
@@ -114,6 +120,15 @@ def test_int8_is_close_and_a_fixed_scale_would_be_worse() -> None:
     assert error < 0.4 * fixed
 
 
+def test_four_bits_lose_as_little_as_sixteen_levels_can() -> None:
+    """Levels are odd multiples of the scale: numbers from -7 to 7 would leave one code unused and lose more."""
+    page, codec = unit(1, 500, 128, seed=7), get_codec("int4")
+    error = np.abs(codec.unpack(codec.pack(page)) - page).mean()
+    steps = np.abs(page).max(-1, keepdims=True) / 7
+    assert error < 0.95 * np.abs(np.rint(page / steps) * steps - page).mean()
+    assert len(codec.pack(page)) == HEADER.size + 500 * (64 + 2)
+
+
 @pytest.mark.parametrize("name", CODECS)
 @pytest.mark.parametrize("options", [{}, {"share": True, "pool": 2}])
 def test_cut_or_foreign_bytes_are_one_clear_error(name: str, options: dict) -> None:
@@ -133,7 +148,7 @@ def test_cut_or_foreign_bytes_are_one_clear_error(name: str, options: dict) -> N
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_damage_is_refused_or_read_but_never_crashes(data: st.DataObject) -> None:
-    codec = get_codec("int8", share=True, pool=2)
+    codec = get_codec(data.draw(st.sampled_from(["int8", "int4"])), share=True, pool=2)
     blob = bytearray(codec.pack(page_with_repeats(3, 9, 16, seed=1)))
     blob[data.draw(st.integers(0, len(blob) - 1))] = data.draw(st.integers(0, 255))
     with contextlib.suppress(InputError):  # any other error fails the test

@@ -9,10 +9,10 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from index.forked import Forked
+from index.kills import Commits, contents, kill_after, no_orphans
 from index.papers import tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.index.store import Store
@@ -21,71 +21,70 @@ KILLS = 10
 DOCUMENTS = 6
 
 
-def workers_of(parent: int) -> list[int]:
-    """Rendering processes that were started by a process, which may be gone."""
-    found = []
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if "varsdoc.pages.worker" in line and f'"parent": {parent},' in line:
-            found.append(process.info["pid"])
-    return found
+def change(folder: Path, turn: int) -> None:
+    """Three documents get other pages, in another number."""
+    for which in range(3):
+        seeds = [1000 * (turn + 1) + 100 * which + page for page in range(3 + turn % 4)]
+        tiff(folder / f"{(turn + 2 * which) % DOCUMENTS}.tiff", seeds)
 
 
-def contents(path: Path) -> list[tuple[str, str, int, str]]:
-    """What a collection holds, by its own tables: visible documents with every page row of theirs."""
-    store = Store(path)
-    generation = store.generation(store.state().generation)
-    documents = {d.version: d for d in generation.read_documents().values()}
-    rows = generation.pages.search().select(["version", "page", "id"]).to_arrow().to_pylist()
-    assert {row["version"] for row in rows} == set(documents), "rows of a version that no document names"
-    return sorted((documents[r["version"]].name, documents[r["version"]].version, r["page"], r["id"]) for r in rows)
+@pytest.fixture
+def papers(tmp_path: Path) -> Path:
+    for i in range(DOCUMENTS):
+        tiff(tmp_path / "papers" / f"{i}.tiff", [10 * i + page for page in range(5)])
+    return tmp_path / "papers"
 
 
 def test_ten_kills_lose_nothing_and_double_nothing(
-    forked: Forked, tmp_path: Path, checkpoint: Path, model: VarsDoc
+    forked: Forked, papers: Path, tmp_path: Path, checkpoint: Path, model: VarsDoc
 ) -> None:
     moments = random.Random(5)
-    folder, path = tmp_path / "papers", tmp_path / "index"
-    for i in range(DOCUMENTS):
-        tiff(folder / f"{i}.tiff", [10 * i + page for page in range(5)])
-    command = ["index", str(folder), "--into", str(path), "--model", str(checkpoint), "--device", "cpu", "--json"]
-    # How long a run takes here and now, so that the kills fall into the work.
-    started = time.monotonic()
-    forked.start(*command[:3], str(tmp_path / "warm"), *command[4:])
-    assert forked.wait() == 0
-    length = time.monotonic() - started
+    path = tmp_path / "index"
+    command = ["index", str(papers), "--into", str(path), "--model", str(checkpoint), "--device", "cpu", "--json"]
+    watched = Commits.of(tmp_path / "warm")
+    assert forked.run(*command[:3], str(tmp_path / "warm"), *command[4:]) == 0
+    most = watched.count()
+    assert most >= 6
 
     victims, ended = [], []
     for kill in range(KILLS):
-        # Each run has something to do: documents that changed, in another number of pages.
-        for change in range(3):
-            seeds = [1000 * (kill + 1) + 100 * change + page for page in range(3 + kill % 4)]
-            tiff(folder / f"{(kill + 2 * change) % DOCUMENTS}.tiff", seeds)
-        process = forked.start(*command)
-        time.sleep(moments.uniform(0.0, length))
-        if psutil.pid_exists(process):
-            os.kill(process, signal.SIGKILL)
-        ended.append(forked.wait())
+        change(papers, kill)
+        # Right after a commit, and every other time somewhere before the next one; the first while tables are made.
+        count = kill if kill < 3 else moments.randint(1, most)
+        process, status = kill_after(forked, path, count, command, moments.uniform(0, 0.03) * (kill % 2))
+        ended.append(status)
         victims.append(process)
     assert set(ended) <= {0, -signal.SIGKILL}
     assert ended.count(-signal.SIGKILL) >= KILLS // 2, "the runs ended before the kills came"
-    forked.start(*command)
-    assert forked.wait() == 0
+    assert forked.run(*command) == 0
     last = forked.answer()
     assert last["failed"] == []
-
-    deadline = time.monotonic() + 10
-    while any(workers_of(victim) for victim in victims) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert [workers_of(victim) for victim in victims] == [[]] * KILLS
+    assert no_orphans(victims)
 
     whole = Index.open(tmp_path / "whole", model)
-    expected = whole.add(folder).added
+    expected = whole.add(papers).added
     assert last["added"] + last["unchanged"] + last["replaced"] == expected
     assert contents(path) == contents(tmp_path / "whole")
     ours, theirs = (Index.open(p, model).search("valve", k=100) for p in (path, tmp_path / "whole"))
     assert [hit.id for hit in ours] == [hit.id for hit in theirs]
     assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=0.05)
+
+
+@pytest.mark.parametrize("fault", ["show_before_staging", "forget_what_was_staged"])
+def test_these_checks_find_a_planted_fault(
+    fault: str, forked: Forked, papers: Path, tmp_path: Path, checkpoint: Path
+) -> None:
+    """A killed run of a faulty writer, then a whole one: what it left must not look right."""
+    command = ["index", str(papers), "--model", str(checkpoint), "--device", "cpu", "--json", "--into"]
+    for commits in (4, 5, 6, 7):  # three commits make the tables
+        path = tmp_path / f"index-{commits}"
+        kill_after(forked, path, commits, [*command, str(path)], fault=fault)
+        assert forked.run(*command, str(path), fault=fault) == 0
+        try:
+            contents(path)
+        except AssertionError:
+            return
+    pytest.fail(f"nothing showed that a writer could {fault.replace('_', ' ')}")
 
 
 def test_the_second_indexer_fails_with_a_sentence_or_waits(

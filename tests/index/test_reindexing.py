@@ -11,7 +11,7 @@ from index.conftest import save_checkpoint
 from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import FingerprintError
-from varsdoc.index.encoder import Encoder
+from varsdoc.index.encoder import DEFAULT_CODEC, Encoder
 from varsdoc.index.store import Store
 
 
@@ -85,7 +85,7 @@ def test_a_stopped_reindex_changes_nothing_and_goes_on(
     index.remove("b.png")
     tiff(papers / "a.tiff", [7])
     index.add(papers / "a.tiff")
-    assert index.fingerprint.codec == "int8"
+    assert index.fingerprint.codec == DEFAULT_CODEC
     calls.clear()
     monkeypatch.setattr(Encoder, "encode", lambda s, p, v, f: calls.append(len(p)) or encode(s, p, v, f))
     done = index.reindex(codec="float16")
@@ -155,7 +155,7 @@ def test_a_reindex_that_is_called_off_leaves_nothing_behind(papers: Path, tmp_pa
     before = ranking(index)
     (papers / "b.png").rename(tmp_path / "away.png")
     assert not index.reindex(codec="float16").swapped
-    assert not index.reindex(codec="int8").needed
+    assert not index.reindex(codec=DEFAULT_CODEC).needed
     assert not (tmp_path / "index" / "pages_2.lance").exists()
     assert ranking(index) == before
 
@@ -170,7 +170,7 @@ def test_without_pictures_a_lost_source_stops_the_swap_and_is_named(
     done = index.reindex(codec="float16")
     assert not done.swapped
     assert [Path(failed.source).name for failed in done.failed] == ["b.png"]
-    assert index.fingerprint.codec == "int8"
+    assert index.fingerprint.codec == DEFAULT_CODEC
     assert ranking(index) == before
     (tmp_path / "away.png").rename(papers / "b.png")
     done = index.reindex(codec="float16")

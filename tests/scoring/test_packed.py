@@ -13,8 +13,9 @@ from varsdoc.index.codecs import get_codec
 from varsdoc.scoring import Scores, kernels, score_pages
 from varsdoc.scoring.packed import PackedPages, score_packed
 
-CODECS = ["float16", "int8", "binary"]
-TOLERANCE = {"float16": 1e-5, "int8": 1e-4, "binary": 1e-4}  # per query token: the query's own quantisation
+CODECS = ["float16", "int8", "int4", "binary"]
+# Per query token: the query's own quantisation.
+TOLERANCE = {"float16": 1e-5, "int8": 1e-4, "int4": 1e-4, "binary": 1e-4}
 
 
 def unit(*shape: int, seed: int) -> np.ndarray:

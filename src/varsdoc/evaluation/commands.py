@@ -27,7 +27,7 @@ def evaluate(
     device: Annotated[Text, typer.Option(help="cpu, cuda, cuda:1, mps; default: a GPU where there is one.")] = None,
     dtype: Annotated[Text, typer.Option(help="float32, bfloat16, float16, or int8 on CPU.")] = None,
     max_visual_tokens: Annotated[Number, typer.Option(help="Another token cap than the checkpoint's.")] = None,
-    codec: Annotated[str, typer.Option(help="float16, int8, binary; with :pool=N or :share=C.")] = "float16",
+    codec: Annotated[str, typer.Option(help="float16, int8, int4, binary; with :pool=N or :share=C.")] = "float16",
     aggregation: Annotated[str, typer.Option(help="max, mean or fused.")] = "max",
     compare: Annotated[
         Text, typer.Option(help="Paired test: another checkpoint, or an earlier run's results.json.")

@@ -18,7 +18,7 @@ from varsdoc.evaluation.retrievers.protocol import Retriever
 from varsdoc.evaluation.scorer import AGGREGATIONS, Floats, Scored, mean_bytes, score_cached
 from varsdoc.evaluation.statistics import bootstrap_interval, paired_test
 
-CODECS = ("float16", "int8", "binary")
+CODECS = ("float16", "int8", "int4", "binary")
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,7 @@ class _Open:
     reused: int = 0
     end: DocumentEnd | None = None
     waiting: int = 0  # pages that are not encoded yet
+    texts: dict[int, str] = field(default_factory=dict)  # of pages that lie in the table without theirs
     told: bool = False  # whoever watches knows of it
 
 
@@ -118,6 +119,14 @@ class Run:
         self._chunk: list[tuple[Page, _Open]] = []
         self._updates: list[StoredDocument] = []
         self.seen: set[str] = set()
+        self._text = False
+        self._textless: dict[str, set[int]] = {}
+
+    def want_text(self) -> None:
+        """Store text layers, also those of pages that came in when nobody asked for them. Such a page has no text in
+        the table, one without a text layer has an empty one. Their documents are read again, not encoded again."""
+        self._text = True
+        self._textless = self.generation.without_text() if self.generation else {}
 
     def select(self, found: Iterator[Document | Failure], begin: Any) -> Iterator[Document]:
         """The documents that must be read. `begin` makes the collection when the first one comes."""
@@ -136,7 +145,7 @@ class Run:
             name = self.names.name(item.source, item.name)
             version = version_of(item.source, item.content_hash, self.state.fingerprint)
             old = self.known.get(item.source)
-            if old is not None and old.version == version and not old.missing:
+            if old is not None and old.version == version and not old.missing and version not in self._textless:
                 self._keep(old, item)
             else:
                 self._open[version] = _Open(item, name, version)
@@ -199,11 +208,14 @@ class Run:
             self.watch.encoded(pages)
 
     def _take_page(self, page: Page) -> None:
+        page = replace(page, text=page.text or "") if self._text else page
         opened = self._find(page.document)
         if self.watch is not None and not opened.told:
             self.watch.opened(page.document, page.count)
             opened.told = True
         if self._reuse(opened, page.number):
+            if page.text is not None and page.number in self._textless.get(opened.version, ()):
+                opened.texts[page.number] = page.text
             return
         opened.waiting += 1
         self._chunk.append((page, opened))
@@ -243,6 +255,8 @@ class Run:
         self.generation.stage(stored)
         ended = [o for o in self._open.values() if o.end is not None and not o.waiting]
         shown = [o for o in ended if o.pages and o.end is not None and not o.end.unreadable]
+        for opened in shown:
+            self.generation.set_texts(opened.version, opened.texts)
         self.generation.commit([self._document(o) for o in shown])
         for opened in ended:
             del self._open[opened.version]

@@ -48,11 +48,13 @@ class Clusters:
         return best.sum(0)
 
 
-def build_clusters(summaries: np.ndarray, threads: int | None = None) -> Clusters:
-    """Cluster (P, S, D) int8 summaries. Deterministic: the sample is every n-th vector."""
-    pages, each, dim = summaries.shape
-    flat = torch.from_numpy(summaries).view(-1, dim)
-    count = max(1, round(2 * (pages * each) ** 0.5))
+def build_clusters(vectors: np.ndarray, owners: np.ndarray, pages: int, threads: int | None = None) -> Clusters:
+    """Cluster summary vectors (N, D) int8 of pages 0 .. pages - 1, each page's by `owners` (N,).
+
+    Deterministic: the sample is every n-th vector.
+    """
+    flat = torch.from_numpy(vectors)
+    count = max(1, round(2 * len(flat) ** 0.5))
     sample = flat[:: max(1, len(flat) // (SAMPLE * count))].float()
     sample /= sample.norm(dim=1, keepdim=True).clamp_min(1e-6)
     centres = sample[torch.linspace(0, len(sample) - 1, count).long()].clone()
@@ -62,8 +64,9 @@ def build_clusters(summaries: np.ndarray, threads: int | None = None) -> Cluster
         norms = sums.norm(dim=1, keepdim=True)
         centres = torch.where(norms > 1e-6, sums / norms.clamp_min(1e-6), centres)
     label = _nearest(flat, centres, threads)
-    owner = torch.arange(pages).repeat_interleave(each)
-    pairs = torch.unique(label * pages + owner)  # sorted by centre, then by row; twice in a centre counts once
+    pairs = torch.unique(
+        label * pages + torch.from_numpy(owners)
+    )  # sorted by centre, then by row; twice in a centre counts once
     sizes = torch.bincount(pairs // pages, minlength=count)
     starts = torch.cat([torch.zeros(1, dtype=torch.int64), sizes.cumsum(0)])
     return Clusters(centres, starts, (pairs % pages).to(torch.int32), pages)

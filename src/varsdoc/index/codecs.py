@@ -3,6 +3,8 @@
 - `float16`: 2 bytes a number.
 - `int8`: 1 byte a number and a float16 scale per vector. One fixed scale would waste two bits: the largest number
   of a unit vector of 128 is about 0.3.
+- `int4`: 4 bits a number and a float16 scale per vector: odd multiples of it from -15 to 15, so that all sixteen
+  codes are used and none is zero.
 - `binary`: 1 bit a number, the sign. A vector reads back as +-1/sqrt(D), of unit length, and is scored against the
   float query.
 
@@ -42,7 +44,7 @@ class Codec(Protocol):
 
 @dataclass(frozen=True)
 class PageCodec:
-    """One of the three codes with its options; reads every blob of its own code, whatever the options were."""
+    """One of the codes with its options; reads every blob of its own code, whatever the options were."""
 
     name: str
     share: bool | float = False
@@ -72,7 +74,7 @@ class PageCodec:
 
 
 def get_codec(name: str, *, share: bool | float = False, pool: int = 1) -> Codec:
-    """A codec by name: "float16", "int8" or "binary".
+    """A codec by name: "float16", "int8", "int4" or "binary".
 
     >>> page = np.array([[[0.6, 0.8, 0.0], [0.0, -1.0, 0.0]]], np.float32)
     >>> get_codec("int8").unpack(get_codec("int8").pack(page)).round(2).tolist()

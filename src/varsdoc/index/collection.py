@@ -79,7 +79,7 @@ class Index:
         path           a folder, or an object-store URI such as s3://bucket/name
         model          None: the encoder named in the fingerprint, and for a new collection the packaged one; else a
                        folder, a hub id or a loaded model, which must be the one that the collection was made with
-        codec          of a new collection: "float16", "int8" or "binary"; codec_options: share, pool
+        codec          of a new collection: "float16", "int8", "int4" or "binary"; codec_options: share, pool
         images         of a new collection: store page pictures (default), or render them from the sources when needed
         memory         bytes of codes to keep in memory; beyond it they are read when a search needs them
         lists          build inverted lists over a large collection's summaries; not worth it for one search
@@ -157,6 +157,8 @@ class Index:
     def _read(self, run: Run, chosen: list[str | Path | Document], text: bool, reading: dict[str, Any]) -> None:
         from varsdoc.pages import Document, find, read
 
+        if text:
+            run.want_text()
         limits = {"limits": reading["limits"]} if "limits" in reading else {}
         given = [one for one in chosen if isinstance(one, Document)]
         found = find([one for one in chosen if not isinstance(one, Document)], **limits)

@@ -26,11 +26,15 @@ Dtype = Annotated[Optional[str], typer.Option(help="float32, bfloat16, float16, 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
 CodecName = Annotated[
-    Optional[Literal["float16", "int8", "binary"]],  # noqa: UP045
+    Optional[Literal["float16", "int8", "int4", "binary"]],  # noqa: UP045
     typer.Option("--codec", help="How codes are kept; of a new collection."),
 ]
 Pool = Annotated[Optional[int], typer.Option("--pool", min=1, help="Keep one vector of every n.")]  # noqa: UP045
 Share = Annotated[bool, typer.Option("--share", help="Store equal codes of a page once.")]
+Alike = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--alike", min=0.5, max=1.0, help="Store cells of a page once whose cosine is at least this."),
+]
 
 # One search reads what it needs; filling memory with a large collection's codes first would take longer than it saves.
 _ONE_SEARCH_BYTES = 256 << 20
@@ -45,6 +49,7 @@ def index(
     codec: CodecName = None,
     pool: Pool = None,
     share: Share = False,
+    alike: Alike = None,
     meta: Annotated[Optional[list[str]], typer.Option("--meta", help="key=value for all documents here.")] = None,  # noqa: UP045
     metadata: Annotated[
         Optional[str],  # noqa: UP045
@@ -66,7 +71,13 @@ def index(
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from error
     opened = Index.open(
-        into, model, device=device, dtype=dtype, codec=codec, codec_options=_options(pool, share), images=_no(no_images)
+        into,
+        model,
+        device=device,
+        dtype=dtype,
+        codec=codec,
+        codec_options=_options(pool, share, alike),
+        images=_no(no_images),
     )
     try:
         done = opened.add(
@@ -170,6 +181,7 @@ def reindex(
     codec: CodecName = None,
     pool: Pool = None,
     share: Share = False,
+    alike: Alike = None,
     drop_unreadable: Annotated[
         bool, typer.Option("--drop-unreadable", help="Leave out documents that cannot be rendered again.")
     ] = False,
@@ -185,7 +197,7 @@ def reindex(
             device=device,
             dtype=dtype,
             codec=codec,
-            codec_options=_options(pool, share),
+            codec_options=_options(pool, share, alike),
             drop_unreadable=drop_unreadable,
             wait=wait,
         )
@@ -241,8 +253,15 @@ def register(app: typer.Typer) -> None:
     app.command()(audit)
 
 
-def _options(pool: int | None, share: bool) -> dict[str, Any] | None:
-    chosen = ({} if pool is None else {"pool": pool}) | ({"share": True} if share else {})
+def _options(pool: int | None, share: bool, alike: float | None) -> dict[str, Any] | None:
+    """What the codec is told; None: nothing was asked for.
+
+    >>> _options(None, True, None), _options(2, False, 0.95), _options(None, False, None)
+    ({'share': True}, {'pool': 2, 'share': 0.95}, None)
+    """
+    chosen: dict[str, Any] = {} if pool is None else {"pool": pool}
+    if share or alike is not None:
+        chosen["share"] = share if alike is None else alike
     return chosen or None
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from varsdoc.model import PageEmbedding, VarsDoc
     from varsdoc.pages import Page
 
-DEFAULT_CODEC = "int8"
+DEFAULT_CODEC = "int4"  # the smallest that loses under half a point of NDCG@10 (benchmarks/codecs.py)
 # Pages per call: enough to sort by size and fill a GPU, little enough that a kill loses seconds of work.
 CHUNK_PAGES = {"cpu": 8, "cuda": 64}
 
@@ -153,7 +153,7 @@ def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint)
         codes=get_codec(found.codec, **found.codec_options).pack(variants),
         summary=summary_bytes(summarise(variants, codec=found.codec)),
         jpeg=page.jpeg if found.images else None,
-        text=page.text or None,
+        text=page.text,
     )
 
 

@@ -23,7 +23,7 @@ def has_text_index(table: Any) -> bool:
 
 def ensure_text_index(table: Any) -> None:
     """For writers: make the index once there is text."""
-    if not has_text_index(table) and table.count_rows(f"{_COLUMN} IS NOT NULL"):
+    if not has_text_index(table) and table.count_rows(f"{_COLUMN} <> ''"):
         from lancedb.index import FTS
 
         table.create_index(_COLUMN, config=FTS(with_position=False, remove_stop_words=False, stem=True))

@@ -26,6 +26,7 @@ from varsdoc.index.tables import (
     page_rows,
     page_schema,
     read_document,
+    text_rows,
 )
 from varsdoc.index.tidying import KEEP_VERSIONS, needs_cleanup, needs_compaction, optimize
 
@@ -212,6 +213,21 @@ class Generation:
         for version, page in zip(rows["version"].to_pylist(), rows["page"].to_pylist(), strict=True):
             found.setdefault(version, set()).add(page)
         return found
+
+    def without_text(self) -> dict[str, set[int]]:
+        """Pages of every version whose text nobody asked for."""
+        found: dict[str, set[int]] = {}
+        rows = self.pages.search().where("text IS NULL").select(["version", "page"]).to_arrow()
+        for version, page in zip(rows["version"].to_pylist(), rows["page"].to_pylist(), strict=True):
+            found.setdefault(version, set()).add(page)
+        return found
+
+    def set_texts(self, version: str, texts: dict[int, str]) -> None:
+        """Give pages that lie in the table their text; one commit, and nothing else of them is written."""
+        if texts:
+            self._check()
+            merge = self.pages.merge_insert(["version", "page"]).when_matched_update_all()
+            merge.execute(text_rows(version, texts))
 
     def code_bytes(self, version: str) -> dict[int, int]:
         """The size of each page's codes, a batch at a time: a long document's do not fit in memory together."""

@@ -87,7 +87,7 @@ class StoredPage:
     codes: bytes
     summary: bytes
     jpeg: bytes | None
-    text: str | None
+    text: str | None  # None: not asked for; empty: the page has no text layer
 
 
 def version_of(source: str, content_hash: str, fingerprint: Fingerprint) -> str:
@@ -135,6 +135,14 @@ def page_rows(pages: list[StoredPage]) -> pa.Table:
         "text": [p.text for p in pages],
     }
     return pa.table(columns, schema=page_schema())
+
+
+def text_rows(version: str, texts: Mapping[int, str]) -> pa.Table:
+    import pyarrow as pa
+
+    schema = pa.schema([page_schema().field(name) for name in ("version", "page", "text")])
+    columns = {"version": [version] * len(texts), "page": list(texts), "text": list(texts.values())}
+    return pa.table(columns, schema=schema)
 
 
 def document_schema() -> pa.Schema:

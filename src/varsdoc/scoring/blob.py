@@ -4,8 +4,10 @@ Little-endian, self-describing, no pickle:
 
     header   "VDPC", version, codec, flags, bytes of a reference, K, D, M (vectors of a variant), N (vectors stored),
              cells (vectors of a variant before pooling)
-    codes    N x bytes of one vector: 2 D (float16), D (int8), ceil(D / 8) (binary: a positive number is 1)
-    scales   N float16, int8 only
+    codes    N x bytes of one vector: 2 D (float16), D (int8), ceil(D / 2) (int4), ceil(D / 8) (binary: a positive
+             number is 1). int4: a byte's low four bits are a number of the vector's first half, its high four the
+             one half a vector further on; n in two's complement stands for 2 n + 1 scales
+    scales   N float16, int8 and int4 only
     sharing  one bit per (variant, token): stored here for the first time? Then, for those that are not, one bit: the
              same as variant 0's token at this place? Then, for the rest, the number of the stored vector.
     pooling  K x cells references: which vector of its variant stands for a cell
@@ -23,15 +25,16 @@ from varsdoc.errors import InputError
 MAGIC = b"VDPC"
 VERSION = 1
 HEADER = struct.Struct("<4sBBBBHHIII")
-CODECS = ("float16", "int8", "binary")
+CODECS = ("float16", "int8", "binary", "int4")  # a blob holds the place in this list: new ones go to its end
+SCALED = ("int8", "int4")  # these keep a scale for each vector
 SHARED, POOLED = 1, 2
-LARGEST_SCALE = int(np.float16(1.02 / 127).view(np.uint16))
+LARGEST_SCALE = {name: int(np.float16(1.02 / top).view(np.uint16)) for name, top in (("int8", 127), ("int4", 15))}
 _REFERENCES: dict[int, np.dtype] = {2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 
 def code_bytes(codec: str, dim: int) -> int:
     """Bytes of one vector's code, without its scale."""
-    return {"float16": 2 * dim, "int8": dim, "binary": (dim + 7) // 8}[codec]
+    return {"float16": 2 * dim, "int8": dim, "int4": (dim + 1) // 2, "binary": (dim + 7) // 8}[codec]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,7 @@ class Blob:
     tokens: int  # M, vectors of each variant
     dim: int
     codes: np.ndarray  # (N, bytes of a code) uint8
-    scales: np.ndarray | None = None  # (N,) float16, int8 only
+    scales: np.ndarray | None = None  # (N,) float16, int8 and int4 only
     places: np.ndarray | None = None  # (K, M) int32: the stored vector of each token; None: all stored, in order
     pooling: np.ndarray | None = None  # (K, cells) int32: the token that stands for each cell; None: cells are tokens
 
@@ -74,9 +77,9 @@ class Blob:
         codec, flags, width, k, dim, m, n, cells = _read_header(view)
         reader = _Reader(view, HEADER.size)
         codes = reader.take(n * code_bytes(codec, dim)).reshape(n, -1)
-        scales = reader.take(2 * n).view(np.dtype("<f2")) if codec == "int8" else None
+        scales = reader.take(2 * n).view(np.dtype("<f2")) if codec in SCALED else None
         # Bits of positive float16 numbers are ordered like the numbers; a sign, an infinity or a NaN is above all.
-        if scales is not None and int(scales.view(np.uint16).max()) > LARGEST_SCALE:
+        if scales is not None and int(scales.view(np.uint16).max()) > LARGEST_SCALE[codec]:
             raise InputError("A packed page is damaged: a scale that no unit vector has; index the page again.")
         places = _read_places(reader, k, m, n, _REFERENCES[width]) if flags & SHARED else None
         pooling = None

@@ -4,6 +4,7 @@
   (q ~ step * (254 hi + lo), one step per query), so one int8 matrix product gives both, in exact integers. The error
   is the query's: half a step a number, some 1e-5 of its largest; a token's product is within 1e-4 of the float query's.
 - int8: the same planes; products are multiplied by the vector's scale and cut to 1/256 of a step before the maximum.
+- int4: half bytes become int8 by a shift and a mask (eight times the odd number they stand for), then as int8.
 - float16: float32 products, page by page and query by query, so that the shape of a product depends on nothing else.
 - Maxima and sums of integers are exact in any order: a result does not depend on blocks, threads or neighbours.
 - Pages of one length form a block, so that a maximum per variant is one reshape.
@@ -88,8 +89,8 @@ def _chunk(first: int, queries: list[np.ndarray], codec: str, floats: bool) -> Q
     whole = np.rint(flat / np.repeat(steps, lengths)[:, None])
     hi = np.rint(whole / PLANE)
     planes = np.concatenate([hi, whole - PLANE * hi]).astype(np.int8)
-    if codec == "binary":
-        planes = np.pad(planes, ((0, 0), (0, -planes.shape[1] % 8)))
+    whole_bytes = {"binary": 8, "int4": 2}.get(codec, 1)  # a vector's last byte may hold more numbers than it has
+    planes = np.pad(planes, ((0, 0), (0, -planes.shape[1] % whole_bytes)))
     worth = steps / (np.sqrt(flat.shape[1]) if codec == "binary" else FINER)
     return QueryChunk(first, lengths, torch.from_numpy(flat), torch.from_numpy(planes), worth.tolist())
 
@@ -149,7 +150,7 @@ _workspace = _Workspace()
 @dataclass(frozen=True)
 class _Vectors:
     numbers: Tensor  # (N, D) int8, or float32
-    scales: Tensor | None  # (N,) float32, int8 codes only
+    scales: Tensor | None  # (N,) float32, int8 and int4 codes only
     places: Tensor | None  # which vector each token of each variant of each page is; None: they are in order
 
 
@@ -165,8 +166,19 @@ def _load(codec: str, dim: int, block: Block, floats: bool) -> _Vectors:
         torch.index_select(_signs(), 0, index, out=signs)
         return _Vectors(signs.view(torch.int8).view(len(codes), -1), None, places)
     assert block.scales is not None
+    if codec == "int4":
+        return _Vectors(_halves(codes), torch.from_numpy(block.scales).float().mul_(FINER / 8), places)
     finer = torch.from_numpy(block.scales).float().mul_(FINER)
     return _Vectors(torch.from_numpy(codes).view(torch.int8), finer, places)
+
+
+def _halves(codes: np.ndarray) -> Tensor:
+    """`codes.eighths` in torch, into a kept buffer."""
+    packed = torch.from_numpy(codes)
+    numbers = _workspace.take("halves", torch.uint8, len(codes), 2 * codes.shape[1])
+    torch.bitwise_left_shift(packed, 4, out=numbers[:, : codes.shape[1]])
+    torch.bitwise_and(packed, 0xF0, out=numbers[:, codes.shape[1] :])
+    return numbers.bitwise_or_(8).view(torch.int8)
 
 
 @cache

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from varsdoc.errors import ConfigError, InputError
-from varsdoc.scoring.blob import Blob, code_bytes
+from varsdoc.scoring.blob import SCALED, Blob, code_bytes
 from varsdoc.scoring.kernels import PackedQueries, best_tokens
 from varsdoc.scoring.maxsim import Scores
 
@@ -125,7 +125,7 @@ class PackedPages:
         stop = start + int(self._stored.array[row])
         at = int(self._place_starts.array[row])
         places = None if at < 0 else self._places.array[at : at + self.variants * m].reshape(self.variants, m)
-        scales = self._scales.array[start:stop] if self.codec == "int8" else None
+        scales = self._scales.array[start:stop] if self.codec in SCALED else None
         return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places)
 
     def reader(self, rows: np.ndarray) -> Callable[[int, int], Block]:
@@ -133,7 +133,7 @@ class PackedPages:
         starts = self._starts.array[rows].tolist()
         stored = self._stored.array[rows].tolist()
         at, tokens = self._place_starts.array[rows].tolist(), self._tokens.array[rows].tolist()
-        codes, scales = self._codes.array, self._scales.array if self.codec == "int8" else None
+        codes, scales = self._codes.array, self._scales.array if self.codec in SCALED else None
 
         def read(start: int, stop: int) -> Block:
             spans = [slice(starts[i], starts[i] + stored[i]) for i in range(start, stop)]
@@ -161,7 +161,7 @@ class PackedPages:
     def _reserve(self, blobs: Sequence[Blob]) -> None:
         vectors = sum(len(blob.codes) for blob in blobs)
         self._codes.reserve(vectors)
-        if self.codec == "int8":
+        if self.codec in SCALED:
             self._scales.reserve(vectors)
         self._places.reserve(sum(blob.places.size for blob in blobs if blob.places is not None))
         for each in (self._starts, self._stored, self._tokens, self._place_starts):

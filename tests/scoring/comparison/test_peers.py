@@ -20,7 +20,7 @@ PAGES = unit(12, K, M, DIM, seed=0)
 QUERY = unit(9, DIM, seed=1)
 
 
-@pytest.fixture(params=["float16", "int8", "binary"])
+@pytest.fixture(params=["float16", "int8", "int4", "binary"])
 def packed(request: pytest.FixtureRequest) -> tuple[PackedPages, np.ndarray]:
     """Pages in one codec, and the vectors that the codec holds, variants as points: (pages * K, M, D)."""
     codec = get_codec(request.param)
