@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import io
 import json
 import random
 from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
 
 import tiny
+from reading_tools import NAMES, pack_folder, packed, picture
 from varsdoc.training.generator import PageStream, Word
-from varsdoc.training.reading.packs import Pack, PackedPage, PackWriter, Printed
+from varsdoc.training.reading.packs import Pack
 from varsdoc.training.reading.pages import CHUNK, Maker
 from varsdoc.training.reading.real import RealStream, choose_queries, view_page
 from varsdoc.training.reading.views import new_view
 from varsdoc.training.reading.words import plain, presence, word_key
 from varsdoc.training.sources import DataError
-
-TEXT = "annual report of the steel company net income rose in europe asia africa while costs fell by half"
-NAMES = TEXT.split()
-
-
-def picture(grey: bool = True) -> tuple[Image.Image, list[Printed]]:
-    """A white page with a black block for each word: ink is where a box says."""
-    image = Image.new("L" if grey else "RGB", (620, 800), "white")
-    draw, words = ImageDraw.Draw(image), []
-    for i, name in enumerate(NAMES):
-        x, y = 40 + (i % 4) * 140, 60 + (i // 4) * 120
-        draw.rectangle((x, y, x + 90, y + 20), fill="black")
-        words.append(Printed(name, (x / 620, y / 800, (x + 90) / 620, (y + 20) / 800), sure=name != "asia"))
-    return image, words
-
-
-def packed(name: str, grey: bool = True, questions: tuple[str, ...] = ()) -> PackedPage:
-    image, words = picture(grey)
-    data = io.BytesIO()
-    image.save(data, "WEBP", lossless=True)
-    return PackedPage(name, data.getvalue(), words, questions)
-
-
-def pack_folder(root: Path, count: int = 5, limit: int = 1 << 20) -> list[Path]:
-    writer = PackWriter(root, "set", limit, {"source": "a test", "licence": "none"})
-    for i in range(count):
-        writer.add(packed(f"page {i}", i % 2 == 0, ("What net income had the company in Europe?", "What is it?")))
-    writer.flush()
-    return writer.written
 
 
 def test_a_pack_gives_back_what_was_packed(tmp_path: Path) -> None:

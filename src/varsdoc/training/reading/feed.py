@@ -14,7 +14,7 @@ from varsdoc.model import VarsDoc
 from varsdoc.training.generator import PageStream
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.held import Held
-from varsdoc.training.reading.pages import Maker, Workers
+from varsdoc.training.reading.pages import CHUNK, Maker, Workers
 from varsdoc.training.reading.pool import Pool, pool_sizes
 from varsdoc.training.reading.real import RealStream, find_pages, open_pages
 
@@ -32,7 +32,8 @@ class Feed:
             open_pages(folder)  # here and once: forked workers share what was read
         stream = PageStream(seed=config.seed + 1, fonts=config.fonts, texts=config.texts)
         share = config.real_made if real is not None else 0.0
-        maker = Maker(stream, model.config, model.processor.tokenizer.to_str(), real, share)
+        chunk = max(1, min(CHUNK, config.pool // 8))
+        maker = Maker(stream, model.config, model.processor.tokenizer.to_str(), real, share, chunk)
         self.workers = Workers(maker, config.workers, start=config.seed * 10_000_000)
         self.sizes = pool_sizes(config.pool), pool_sizes(config.real_pool) if real is not None else {}
         self.seed = config.seed

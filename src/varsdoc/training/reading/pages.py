@@ -101,6 +101,7 @@ class Maker:
     tokenizer: str  # its JSON
     real: Source | None = None
     real_share: float = 0.0
+    chunk: int = CHUNK
 
     def chunks(self, worker: int, workers: int, start: int) -> Iterator[Chunk]:
         tokenizer = Tokenizer.from_str(self.tokenizer)
@@ -113,7 +114,7 @@ class Maker:
             shape, row = self._row(page, tokenizer, speller)
             kind = (shape, row[0].shape[1] > 196, real)
             waiting.setdefault(kind, []).append(row)
-            if len(waiting[kind]) == CHUNK:
+            if len(waiting[kind]) == self.chunk:
                 yield Chunk(shape, real, *(np.stack(part) for part in zip(*waiting.pop(kind), strict=True)))
 
     def _pages(self, worker: int, workers: int, start: int) -> Iterator[tuple[Page, bool]]:
