@@ -9,7 +9,7 @@ evaluation cache, where `varsdoc eval` has put them; pages that are not there ar
   that fits the run best, among the cells of their word; by the height of the print in pixels of the scaled page;
 - first: of printed words, each asked alone, how many rank a page first that prints them, among all pages; by the
   number of pages that print the word, and by height for words of one page. Scores are over the word's own tokens, as
-  in a longer question; `asked` is the whole query with its prefix and augmentation.
+  in a longer question.
 
 Words are those that the engine was sure of (85 of 100) and that have four or more letters, or three or more digits.
 """
@@ -144,37 +144,32 @@ def first_share(pages: list[Read], retriever: VarsDocRetriever, words: int, rng:
         groups[group(len(where[key]), PRINTED_ON)].append(key)
     asked = {name: rng.sample(keys, min(words, len(keys))) for name, keys in groups.items()}
     keys = [key for name in sorted(asked) for key in asked[name]]
-    own, whole = word_ranks([plain(sure[key].text) for key in keys], pages, retriever)
-    hits = {key: bool(own[i] in where[key]) for i, key in enumerate(keys)}
-    hits_whole = {key: bool(whole[i] in where[key]) for i, key in enumerate(keys)}
+    best = best_pages([plain(sure[key].text) for key in keys], pages, retriever)
+    hits = {key: bool(best[i] in where[key]) for i, key in enumerate(keys)}
     once = asked.get(f"to {PRINTED_ON[0]:g}", [])
     by_height: dict[str, list[bool]] = defaultdict(list)
     for key in once:
         by_height[group(height_of(sure[key]), HEIGHTS)].append(hits[key])
     return {
         "by pages that print it": {name: share([hits[key] for key in asked[name]]) for name in sorted(asked)},
-        "asked": {name: share([hits_whole[key] for key in asked[name]]) for name in sorted(asked)},
         "one page, by height": {name: share(by_height[name]) for name in sorted(by_height)},
     }
 
 
-def word_ranks(texts: list[str], pages: list[Read], retriever: VarsDocRetriever) -> tuple[np.ndarray, np.ndarray]:
-    """The best page of each word, by its own tokens and by the whole query."""
+def best_pages(texts: list[str], pages: list[Read], retriever: VarsDocRetriever) -> np.ndarray:
+    """The page on which each word's own tokens score best, in its best variant."""
     config, tokenizer = retriever.model.config, retriever.model.processor.tokenizer
-    queries = [torch.from_numpy(query).float() for query in retriever.encode_queries(texts)]
-    spans = []
-    for text in texts:
+    own: list[Tensor] = []
+    for text, query in zip(texts, retriever.encode_queries(texts), strict=True):
         offsets = tokenizer.encode(config.query_prefix + text, add_special_tokens=False).offsets
-        spans.append([i for i, (_, high) in enumerate(offsets) if high > len(config.query_prefix)])
-    lengths = [len(query) for query in queries]
-    own, whole = np.empty((len(texts), len(pages))), np.empty((len(texts), len(pages)))
-    together = torch.cat(queries)
+        chosen = [i for i, (_, high) in enumerate(offsets) if high > len(config.query_prefix)]
+        own.append(torch.from_numpy(query[chosen]).float())
+    together, lengths = torch.cat(own), [len(tokens) for tokens in own]
+    scores = np.empty((len(texts), len(pages)))
     for p, page in enumerate(pages):
         best = (together @ page.vectors.transpose(1, 2)).amax(2)  # (K, tokens)
-        for i, part in enumerate(best.split(lengths, dim=1)):
-            own[i, p] = part[:, spans[i]].mean(1).amax()
-            whole[i, p] = part.mean(1).amax()
-    return own.argmax(1), whole.argmax(1)
+        scores[:, p] = [part.mean(1).amax().item() for part in best.split(lengths, dim=1)]
+    return scores.argmax(1)
 
 
 def main() -> None:

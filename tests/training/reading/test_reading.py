@@ -347,6 +347,13 @@ def test_the_winner_is_the_variant_with_the_best_sum_and_only_it_is_taught() -> 
     assert cells.grad[0].flatten(1).any(1).nonzero().flatten().tolist() == [winner[0, 0].item()]
 
 
+def test_nearly_equal_variants_in_bfloat16_do_not_all_go_to_the_first() -> None:
+    queries = torch.ones(1, 1, 30, 1, dtype=torch.bfloat16)
+    cells = torch.tensor([0.8984375, 0.8984375, 0.90234375], dtype=torch.bfloat16).view(1, 3, 1, 1)
+    _, winner = best_similarity(queries, cells, torch.ones(1, 1, 30, dtype=torch.bool))
+    assert winner.item() == 2
+
+
 def test_muon_in_batches_is_torchs_muon() -> None:
     if not hasattr(torch.optim, "Muon"):
         pytest.skip("torch.optim.Muon came with torch 2.9")

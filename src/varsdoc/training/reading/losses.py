@@ -16,7 +16,8 @@ def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor) -> tuple[Tenso
     every = queries.reshape(b, 1, n * t, d) @ cells.transpose(2, 3)  # (B, K, N * T, C)
     every = every.unflatten(2, (n, t))
     with torch.no_grad():
-        sums = (every.amax(-1) * mask[:, None]).sum(-1)  # (B, K, N)
+        # In float32: sums of twenty in bfloat16 tie at every eighth, and ties would all go to the first variant.
+        sums = (every.amax(-1).float() * mask[:, None]).sum(-1)  # (B, K, N)
         winner = sums.argmax(1)
     if every.shape[1] == 1:
         return every[:, 0], winner

@@ -113,8 +113,17 @@ def step(
         share = found(similarity[:, :n], shown[:, :n])
     total = config.align * align + config.transcribe * transcribe + config.spell * spell + contrast
     total = total + config.tell * telling
-    parts = (align, transcribe, spell, telling, contrast)
-    return Losses(total, *(part.detach() for part in parts), told, share, *facts)
+    return Losses(
+        total,
+        align.detach(),
+        transcribe.detach(),
+        spell.detach(),
+        telling.detach(),
+        contrast.detach(),
+        told,
+        share,
+        *facts,
+    )
 
 
 def _own_cells(cells: Tensor, shown: Tensor, config: ReadConfig) -> tuple[Tensor, Tensor]:
