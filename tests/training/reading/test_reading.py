@@ -266,6 +266,10 @@ def test_every_printed_token_is_in_the_cell_that_shows_it() -> None:
     assert kept[-1, 1] == 6
     assert len(set(first[:, 2])) == 1
     assert kept[-1, 2] != first[0, 2]
+    cased = printed_tokens(words, grid, Speller(tokenizer), cased=True)
+    names = tokenizer.encode(" Wide-Margins").ids
+    assert cased[: len(names), 0].tolist() == names
+    assert cased[0, 2] == first[0, 2], "the same word, however it is written"
 
 
 def test_a_transcript_is_the_prefix_and_a_run_of_printed_tokens() -> None:

@@ -32,6 +32,7 @@ from varsdoc.training.sources import DataError
 SHAPES = ((36, 28), (27, 37), (45, 22))
 QUERIES = 8
 CHUNK = 8
+CASED = 0.35  # of the pages are transcribed with their capitals; a tenth to a fifth of real questions' words have them
 READY = 4  # chunks that wait unpacked
 
 
@@ -136,7 +137,8 @@ class Maker:
         grid = Grid(*SHAPES[shape], picture.height, picture.width)
         names = [word_key(word.text) for word in page.words]
         ids, keys = self._queries(page, tokenizer)
-        printed = printed_tokens(page.words, grid, speller, page.start)
+        cased = page.start * 97 % 1 < CASED  # by another digit of the same draw
+        printed = printed_tokens(page.words, grid, speller, page.start, cased)
         present = presence([*names, *page.also])
         pixels = cut_to_shape(picture, shape, self.config)
         return shape, (pixels, ids, keys, np.int64(page.number), printed, places(page.words, names, grid), present)

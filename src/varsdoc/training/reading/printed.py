@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from varsdoc.training.generator import Word
 from varsdoc.training.reading.targets import TOKENS, Grid
-from varsdoc.training.reading.words import NONE, plain, word_key
+from varsdoc.training.reading.words import NONE, TRIM, plain, word_key
 
 PRINTED = 1024  # tokens kept of a page; a page with more gives a run of them
 SPELLED = 448  # tokens that the vision tower spells of a page in one step
@@ -45,16 +45,19 @@ class Speller:
         return self.known[word]
 
 
-def printed_tokens(words: Sequence[Word], grid: Grid, speller: Speller, start: float = 0.0) -> np.ndarray:
+def printed_tokens(
+    words: Sequence[Word], grid: Grid, speller: Speller, start: float = 0.0, cased: bool = False
+) -> np.ndarray:
     """(PRINTED, 3) int32: token, cell, and the key of its word; -1 where there are no more. Words are never cut.
 
-    Case and outer punctuation are left out: a reader asks for "income" whether it is printed Income or INCOME.
+    Outer punctuation is left out, and case: a reader asks for "income" whether it is printed Income or INCOME.
     start  where the run begins on a page with too many tokens, as a share of what does not fit
+    cased  words as they are printed: names keep their capitals in questions, and their tokens are others then
     """
     rows: list[tuple[int, int, int]] = []
     begins: list[int] = []  # the row with which each word begins
     for word in words:
-        text = plain(word.text)
+        text = word.text.strip(TRIM) if cased else plain(word.text)
         if not text:
             continue
         begins.append(len(rows))
@@ -121,10 +124,12 @@ def word_cells(keys: Tensor, places: Tensor, cells: int) -> Tensor:
     >>> word_cells(torch.tensor([[77, -1]]), places, 4).int().tolist()
     [[[1, 0, 0, 1], [0, 0, 0, 0]]]
     """
+    dtype = torch.bfloat16 if keys.is_cuda else torch.float32
     same = (keys[..., None] == places[:, None, :, 0]) & (keys[..., None] >= 0)  # (B, N, P)
-    where = places[:, None, :, 1].clamp(min=0).long().expand_as(same)
-    shown = torch.zeros(*keys.shape, cells, dtype=torch.uint8, device=keys.device)
-    return shown.scatter_reduce_(2, where, same.to(torch.uint8), "amax").bool()
+    where = places[..., 1:].clamp(min=0).long()  # (B, P, 1)
+    cell = torch.zeros(*where.shape[:2], cells, dtype=dtype, device=keys.device).scatter_(2, where, 1.0)
+    # A product, not a scatter of (B, N, P) single bytes: that is forty million atomic updates.
+    return same.to(dtype) @ cell > 0.5
 
 
 class Spelling(nn.Module):
