@@ -157,7 +157,7 @@ def main() -> None:
         }
         said = {state: round(row["ndcg@10"], 4) for state, row in rows["states"].items()}
         print(json.dumps({judged.name: said}), flush=True)
-    words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
+    words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     content |= {
         "model_hash": model.checkpoint_hash,
         "variants": model.config.variants,

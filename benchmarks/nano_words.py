@@ -194,7 +194,7 @@ def main() -> None:
             "found": found_share(pages, retriever, asked.runs, random.Random(0)),
             "first": first_share(pages, retriever, asked.words, random.Random(0)),
         }
-    words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
+    words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     content |= {
         "model_hash": retriever.identity.hash,
         "command": shlex.join(["python", "benchmarks/nano_words.py", *words]),

@@ -4,8 +4,8 @@
 
 Made for a lease of a few minutes on a machine that is bare before and gone afterwards:
 - FOLDER/curve.json grows with every judgement; FOLDER/log.jsonl has every line of every piece with its name;
-- FOLDER/NAME.tar.00, .01, ... is the finished model of a piece (NAME: the last part of its output) in int8, in parts of
-  15 MiB that can be fetched one by one: cat NAME.tar.* | tar x;
+- FOLDER/NAME.tar.gz.00, .01, ... is the finished model of a piece (NAME: the last part of its output) in int8, in
+  parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz;
 - pieces end in time: each gets at most what is left of --minutes, and its rate falls to zero by then;
 - started again, it leaves out finished pieces and goes on with the last save of one that was cut off;
 - --cache keeps what was compiled, for another process on the same kind of GPU (torch.compiler.save_cache_artifacts).
@@ -32,7 +32,8 @@ from varsdoc.training.reading.feed import Feed
 from varsdoc.training.reading.stage import Reading
 from varsdoc.training.reading.start import build
 
-PART = 15 * 1024**2
+PART = 16_700_000  # just under 16 MiB
+SHARD = 64 * 1024**2
 LEAST_MINUTES = 0.5  # a shorter piece is not begun
 logger = logging.getLogger("read_pieces")
 
@@ -69,14 +70,14 @@ def write_parts(reading: Reading, out: Path) -> list[Path]:
     """The model in int8, as a tar in parts."""
     name = reading.output.name
     folder = reading.output / "int8"
-    reading.model.save_pretrained(folder, dtype="int8", shard_bytes=PART)
+    reading.model.save_pretrained(folder, dtype="int8", shard_bytes=SHARD)
     packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as tar:
         tar.add(folder, arcname=name)
     data = packed.getvalue()
     parts = []
     for i, start in enumerate(range(0, len(data), PART)):
-        part = out / f"{name}.tar.{i:02d}"
+        part = out / f"{name}.tar.gz.{i:02d}"
         part.write_bytes(data[start : start + PART])
         parts.append(part)
     return parts

@@ -65,7 +65,7 @@ def test_pieces_run_one_after_the_other_and_leave_models_in_parts(tmp_path: Path
     lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert [(line["piece"], line["step"]) for line in lines] == [(p, i) for p in ("one", "two") for i in (0, 1, 2)]
     assert all(0 <= line["told"] <= 1 and line["tell"] >= 0 for line in lines if line["step"])
-    parts = sorted((tmp_path / "out").glob("two.tar.*"))
+    parts = sorted((tmp_path / "out").glob("two.tar.gz.*"))
     with tarfile.open(fileobj=io.BytesIO(b"".join(part.read_bytes() for part in parts))) as tar:
         tar.extractall(tmp_path / "back", filter="data")
     model = VarsDoc.from_pretrained(tmp_path / "back" / "two", device="cpu")
