@@ -124,3 +124,25 @@ def test_an_even_split_is_even_and_follows_the_scores() -> None:
     before = own.detach().argmax(1)
     (grad,) = torch.autograd.grad(assignment(own, 0.02), own)
     assert ((-grad).argmax(1) == before).float().mean() > 0.8, "whoever leads a little is pushed up"
+
+
+def test_whoever_minimises_it_tells_which_pages_print_a_word() -> None:
+    """Free vectors for words and cells: nothing but the loss says which of them belong together."""
+    generator = torch.Generator().manual_seed(0)
+    kinds, count, cells, d = 40, 8, 12, 16
+    words = torch.stack([torch.randperm(kinds, generator=generator)[:cells] for _ in range(count)])  # (P, cells)
+    known = (words[:, :, None, None] == words[None, None]).any(-1)  # (B, N, P)
+    vectors = torch.randn(kinds, d, generator=generator).requires_grad_()
+    pages = torch.randn(count, 1, cells, d, generator=generator).requires_grad_()
+    optimiser = torch.optim.Adam([vectors, pages], lr=0.05)
+    mask = torch.ones(count, cells, dtype=torch.bool)
+    shares = []
+    for _ in range(120):
+        unit = torch.nn.functional.normalize
+        loss, share = tell(unit(vectors[words], dim=-1), words, known, unit(pages, dim=-1), mask, 0.05)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        shares.append(share.item())
+    assert shares[0] < 0.4
+    assert shares[-1] > 0.97
