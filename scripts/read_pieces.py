@@ -27,6 +27,7 @@ from pathlib import Path
 import torch
 
 from varsdoc.errors import ConfigError
+from varsdoc.model import VarsDoc
 from varsdoc.training.reading.config import ReadConfig, check_read_config, missing_folders
 from varsdoc.training.reading.feed import Feed
 from varsdoc.training.reading.stage import Reading
@@ -66,11 +67,12 @@ def resumed(config: ReadConfig, minutes: float) -> ReadConfig:
     return replace(config, max_minutes=limit)
 
 
-def write_parts(reading: Reading, out: Path) -> list[Path]:
-    """The model in int8, as a tar in parts."""
-    name = reading.output.name
-    folder = reading.output / "int8"
-    reading.model.save_pretrained(folder, dtype="int8", shard_bytes=SHARD)
+def write_parts(output: Path, out: Path) -> list[Path]:
+    """The model of a finished piece in int8, as a tar in parts."""
+    name = output.name
+    folder = output / "int8"
+    saved = VarsDoc.from_pretrained(output / "model", device="cpu", dtype="float32")
+    saved.save_pretrained(folder, dtype="int8", shard_bytes=SHARD)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as tar:
         tar.add(folder, arcname=name)
@@ -127,9 +129,9 @@ def run_pieces(configs: list[ReadConfig], out: Path, minutes: float, cache: Path
             piece = Told(resumed(config, left), feed)
             piece.configs, piece.out = configs, out
             piece.run()
-            write_parts(piece, out)
-            write_curve(configs, out)
             (Path(config.output) / "done").write_text(f"{piece.steps} steps\n")
+            write_parts(Path(config.output), out)
+            write_curve(configs, out)
             if cache is not None and (made := torch.compiler.save_cache_artifacts()) is not None:
                 cache.parent.mkdir(parents=True, exist_ok=True)
                 cache.write_bytes(made[0])

@@ -33,8 +33,8 @@ def test_every_state_is_measured_and_every_row_gathered(tmp_path: Path, monkeypa
     results = tmp_path / "results" / "nano"
     for name, variants in (("robustness", 3), ("plain", 1)):
         tiny.model(variants, 2 if variants > 1 else 0).save_pretrained(tmp_path / name)
-        words = [str(folder), "--model", str(tmp_path / name), "--device", "cpu", "--out", str(results / f"{name}.json")]
-        monkeypatch.setattr(sys, "argv", ["nano_robustness.py", *words])
+        words = [str(folder), "--model", str(tmp_path / name), "--out", str(results / f"{name}.json")]
+        monkeypatch.setattr(sys, "argv", ["nano_robustness.py", *words, "--device", "cpu"])
         script("nano_robustness", "benchmarks").main()
     found = json.loads((results / "robustness.json").read_text())
     assert str(tmp_path) not in json.dumps(found), "no figure names a machine's folders"

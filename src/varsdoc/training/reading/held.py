@@ -46,13 +46,14 @@ class Held:
         }
         tokenizer = model.processor.tokenizer
         ids = np.stack([tokenise(tokenizer, text, model.config)[0] for text in judged.queries])
-        return cls(Path(folder).name, judged, held, torch.from_numpy(ids).to(model.device).long())
+        return cls(Path(folder).name, judged, held, torch.from_numpy(ids).long())
 
     @torch.no_grad()
     def quality(self, model: VarsDoc, shapes: Shapes) -> dict[str, Any]:
         """NDCG@10; with several variants also the share of the most used one and of ties, on gold pages."""
-        mask = self.ids >= 0
-        vectors = torch.cat([query_vectors(model, part) for part in self.ids.split(256)])
+        ids = self.ids.to(model.device)  # it was loaded before the device was chosen
+        mask = ids >= 0
+        vectors = torch.cat([query_vectors(model, part) for part in ids.split(256)])
         sums = torch.empty(len(self.ids), len(self.judged.pages), model.config.variants)
         fused = torch.empty(len(self.ids), len(self.judged.pages))
         for shape, (pixels, pages) in self.pixels.items():
