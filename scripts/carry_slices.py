@@ -1,6 +1,6 @@
 """Spread packs and judged folders over slices that fit one call to another machine.
 
-    python scripts/carry_slices.py PACKS_OR_FOLDERS... --into data [--mib 55] [--judged FOLDER...]
+    python scripts/carry_slices.py PACKS_OR_FOLDERS... --into data [--mib 50] [--judged FOLDER...]
 
 Every pack below the named folders goes, whole, into DATA/slice-0, slice-1, ... of at most --mib; judged folders into
 DATA/dev (queries, judgements and images as they are). Prints the slices with their sizes: carry them one or two a call.
@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("packs", nargs="+", type=Path)
     parser.add_argument("--into", type=Path, default=Path("data"))
-    parser.add_argument("--mib", type=int, default=55)
+    parser.add_argument("--mib", type=int, default=50)
     parser.add_argument("--judged", nargs="*", type=Path, default=[])
     options = parser.parse_args()
     for old in (*options.into.glob("slice-*"), options.into / "dev"):

@@ -107,3 +107,16 @@ def test_questions_that_fit_many_pages_are_left_out(tmp_path: Path) -> None:
     queries = [json.dumps({"_id": f"q{i}", "text": text}) for i, text in enumerate(asked)]
     (tmp_path / "queries.jsonl").write_text("\n".join(queries) + "\n")
     assert ocr_words.questions_of(tmp_path, words) == {"p0": ["What income had Europe?"]}
+
+
+def test_slices_hold_every_pack_once_and_fit_a_call(tmp_path: Path) -> None:
+    carry = script("carry_slices")
+    packs = pack_folder(tmp_path / "packs", 9, 1500)
+    sizes = {pack: carry.size_of(pack) for pack in packs}
+    limit = 2 * max(sizes.values())
+    slices = carry.spread(packs, limit)
+    assert sorted(pack for some in slices for pack in some) == sorted(packs)
+    assert 1 < len(slices) < len(packs)
+    assert all(sum(sizes[pack] for pack in some) <= limit for some in slices)
+    carry.link(packs[0], tmp_path / "there")
+    assert (tmp_path / "there" / "pages.bin").read_bytes() == (packs[0] / "pages.bin").read_bytes()
