@@ -246,6 +246,14 @@ def test_one_variant_becomes_several_that_read_on(tmp_path: Path) -> None:
     assert one.query_head is not None
     probed = build(ReadConfig(source=str(path), source_variant=1, branch_layers=2))
     assert (probed.config.variants, len(probed.probes)) == (1, 1)
+    one.save_pretrained(tmp_path / "one")
+    several = ReadConfig(source=str(tmp_path / "one"), variants=2, branch_layers=2, fresh=True, probe_noise=1.0)
+    new = build(several)
+    assert new.query_head is not None
+    assert torch.equal(new.query_head.weight, one.query_head.weight)
+    far = [(new.head(k).weight - old).norm() / old.norm() for k in range(2) for old in (one.head(0).weight,)]
+    assert min(far) > 0.5, "new heads share no history, not even the first"
+    assert (new.probes[0] - new.probes[1]).norm() > 0.1 * new.probes[0].norm()
 
 
 def test_every_printed_token_is_in_the_cell_that_shows_it() -> None:

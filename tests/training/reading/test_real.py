@@ -14,7 +14,7 @@ from reading_tools import NAMES, pack_folder, packed, picture
 from varsdoc.training.generator import PageStream, Word
 from varsdoc.training.reading.packs import Pack
 from varsdoc.training.reading.pages import CHUNK, Maker
-from varsdoc.training.reading.real import RealStream, choose_queries, view_page
+from varsdoc.training.reading.real import RealStream, choose_queries, find_pages, view_page
 from varsdoc.training.reading.views import new_view
 from varsdoc.training.reading.words import plain, presence, word_key
 from varsdoc.training.sources import DataError
@@ -89,6 +89,16 @@ def test_queries_of_a_view_name_words_that_it_shows() -> None:
 def test_a_page_without_words_keeps_its_questions_and_one_with_few_is_left_out() -> None:
     assert choose_queries(["a?", "b?"], [], random.Random(0)) == [("a?", []), ("b?", [])]
     assert choose_queries(["a?"], [Word("two", (0, 0, 1, 1), "sure", 0, 0)], random.Random(0)) == []
+
+
+def test_packs_are_found_below_a_folder_and_pages_kept_for_judging_are_refused(tmp_path: Path) -> None:
+    folders = [str(folder) for folder in pack_folder(tmp_path / "data" / "slice-0")]
+    assert list(find_pages([str(tmp_path / "data")])) == folders == list(find_pages(folders))
+    with pytest.raises(DataError, match="holds no packs"):
+        find_pages([str(tmp_path / "nowhere")])
+    (Path(folders[0]) / "manifest.json").write_text(json.dumps({"source": "docvqa-dev"}))
+    with pytest.raises(DataError, match="kept for judging"):
+        find_pages([str(tmp_path / "data")])
 
 
 def test_workers_make_ever_new_views_of_real_pages_beside_generated_ones(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ class ReadConfig:
     temperature      of the contrast on mean scores; hardness as in the adaptation stage
     variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`, and fresh
                      probes are moved apart by `probe_noise` of the spread of token embeddings
+    fresh            an expansion begins with new page heads: what shares a history stays alike
     balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
     assign           weight of an even split of queries among variants that the scores must follow
     aggregation      on what contrast and alignment work: the best variant ("max") or all variants' cells ("fused")
@@ -65,6 +66,7 @@ class ReadConfig:
     branch_layers: int = 0
     noise: float = 0.0
     probe_noise: float = 0.0
+    fresh: bool = False
     balance: float = 0.1
     balance_temperature: float = 0.02
     diversity: float = 0.05

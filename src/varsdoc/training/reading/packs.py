@@ -139,5 +139,13 @@ class Pack:
         return PackedPage(self.names[i], self.bytes[first:last].tobytes(), words, self.questions[i])
 
 
+def source_of(folder: str | Path) -> str:
+    """Where a pack's pages come from, as its manifest says."""
+    try:
+        return str(json.loads((Path(folder) / "manifest.json").read_text())["source"])
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{folder} has no manifest that names its source ({error}); make it again.") from error
+
+
 def is_pack(folder: str | Path) -> bool:
     return (Path(folder) / "pack.npz").is_file()

@@ -25,7 +25,7 @@ from varsdoc.training.generator import Word
 from varsdoc.training.generator.pdf_words import in_lines, page_content
 from varsdoc.training.generator.queries import SMALL, make_queries
 from varsdoc.training.judge import Judged, read_judged
-from varsdoc.training.reading.packs import Pack, PackedPage, is_pack
+from varsdoc.training.reading.packs import Pack, PackedPage, is_pack, source_of
 from varsdoc.training.reading.pages import QUERIES, Page, cut_to_shape, nearest_shape
 from varsdoc.training.reading.views import new_view
 from varsdoc.training.reading.words import plain, word_key
@@ -73,6 +73,9 @@ def find_pages(folders: Sequence[str]) -> tuple[str, ...]:
         if not inside:
             raise DataError(f"{folder} is neither a pack nor a judged folder and holds no packs; see docs/training.md.")
         found += inside
+    for folder in found:
+        if is_pack(folder) and source_of(folder).endswith("-dev"):
+            raise DataError(f"{folder} holds pages of {source_of(folder)}, which is kept for judging; take it away.")
     return tuple(found)
 
 
