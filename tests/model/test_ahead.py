@@ -38,11 +38,10 @@ def test_an_error_comes_in_its_place_and_threads_end() -> None:
             raise ValueError("the fourth")
         return x
 
-    taken = []
+    stream = ahead(range(100), fail, workers=3, depth=8)
+    assert [next(stream) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="the fourth"):
-        for x in ahead(range(100), fail, workers=3, depth=8):
-            taken.append(x)
-    assert taken == [0, 1, 2]
+        next(stream)
     assert not [t for t in threading.enumerate() if t.name.startswith("varsdoc-ahead")]
 
 

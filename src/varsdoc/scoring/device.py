@@ -169,7 +169,7 @@ class DevicePages:
         rows: np.ndarray | Sequence[int] | None = None,
         aggregation: str = "max",
     ) -> Scores:
-        """Queries (T, D) against these rows (all without rows), in float32, on the device: exact MaxSim on the codes."""
+        """Queries (T, D) against these rows, or all: exact MaxSim on the codes, float32, on the device."""
         if aggregation not in ("max", "mean", "fused"):
             raise ConfigError(f"There is no aggregation {aggregation!r}; use max, mean or fused.")
         asked = [self._query(query, i) for i, query in enumerate(queries)]
@@ -202,9 +202,7 @@ class DevicePages:
             )
         return tensor.to(self.device, non_blocking=True)
 
-    def _run(
-        self, queries: list[Tensor], tiles: object, rows: np.ndarray | None, variants: int, span: int
-    ) -> Tensor:
+    def _run(self, queries: list[Tensor], tiles: object, rows: np.ndarray | None, variants: int, span: int) -> Tensor:
         """(Q, rows, variants), segment by segment."""
         parts, order = [], []
         for segment in self.segments:
@@ -238,7 +236,7 @@ def _laid_out(blob: Blob) -> tuple[Tensor, Tensor | None]:
         flat = blob.places.reshape(-1)
         codes, scales = codes[flat], None if scales is None else scales[flat]
     number = {"float16": np.dtype("<f2"), "int8": np.dtype(np.int8)}.get(blob.codec, np.dtype(np.uint8))
-    tensor = torch.from_numpy(np.ascontiguousarray(codes).view(number).copy())
+    tensor = torch.from_numpy(np.ascontiguousarray(codes).view(number).copy())  # type: ignore[call-overload]
     return tensor, None if scales is None else torch.from_numpy(np.ascontiguousarray(scales).copy())
 
 

@@ -66,7 +66,10 @@ def place(lengths: tuple[int, ...], device: torch.device) -> Placing:
             room -= size
         before += length
     slots = 1 << (max(len(tile) for tile in pieces) - 1).bit_length()
-    take, slot, owner, used = [], [], [], []
+    take: list[int] = []
+    slot: list[int] = []
+    owner: list[int] = []
+    used: list[int] = []
     for tile, parts in enumerate(pieces):
         for i, (query, first, size) in enumerate(parts):
             take += range(first, first + size)
@@ -105,7 +108,9 @@ def tile_queries(queries: Sequence[Tensor], codec: str) -> QueryTiles:
     padded = torch.cat([whole, whole.new_zeros(1, dim)])[placing.take]
     high = torch.round(padded / PLANE)
     if codec == "binary":  # columns to whole bytes, then in the order in which the kernel takes bits
-        padded, high = (torch.nn.functional.pad(x, (0, -dim % 8))[:, bit_order(dim, flat.device)] for x in (padded, high))
+        padded, high = (
+            torch.nn.functional.pad(x, (0, -dim % 8))[:, bit_order(dim, flat.device)] for x in (padded, high)
+        )
     planes = torch.stack([high, padded - PLANE * high]).to(torch.int8)
     worth = flat.new_ones(slots)
     worth[placing.used] = steps[placing.owner] / (dim**0.5 if codec == "binary" else 1.0)

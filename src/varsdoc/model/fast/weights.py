@@ -40,7 +40,7 @@ class LanguageBlock(NamedTuple):
 
 
 def patch_embedding(visual: Any) -> Tensor:
-    """(hidden, numbers of a patch, aligned). A still image repeats itself in time, so its kernel is summed over time."""
+    """(hidden, numbers of a patch, aligned). A still image repeats itself in time: the kernel is summed over time."""
     weight = visual.patch_embed.proj.weight.detach().sum(2).flatten(1)
     return _columns(weight)
 
