@@ -23,7 +23,7 @@ DEFAULT_CODEC = "int8"
 CHUNK_PAGES = {"cpu": 8, "cuda": 64}
 # Chunks that are encoded or packed while the next is read. On a CPU encoding takes all cores anyway.
 IN_FLIGHT = {"cpu": 0, "cuda": 2}
-PACKERS = 4
+HANDS = 6  # threads that cut pages before the GPU and pack them behind it
 
 
 @dataclass(frozen=True)
@@ -135,15 +135,17 @@ class Encoder:
 
     def encode(self, pages: Sequence[Page], versions: Sequence[str], found: Fingerprint) -> list[EncodedPage]:
         """Encode and pack pages. One that the model refuses comes back with its reason; the others are not hurt."""
-        return self._packed(pages, versions, self._embedded(pages, found), found)
+        return self._packed(pages, versions, self._embedded(pages, [page.image() for page in pages], found), found)
 
     def start(self, pages: Sequence[Page], versions: Sequence[str], found: Fingerprint) -> Future[list[EncodedPage]]:
-        """`encode` in the background: while one chunk is on the GPU, the one before it is packed. In order."""
+        """`encode` in the background, in order: while one chunk is on the GPU, the next is cut and the last packed."""
         if self._threads is None:
-            self._threads = (ThreadPoolExecutor(1), ThreadPoolExecutor(1), ThreadPoolExecutor(PACKERS))
-        embedding, packing, packers = self._threads
-        embedded = embedding.submit(self._embedded, pages, found)
-        return packing.submit(lambda: self._packed(pages, versions, embedded.result(), found, packers.map))
+            self._threads = (ThreadPoolExecutor(1), ThreadPoolExecutor(1), ThreadPoolExecutor(HANDS))
+        embedding, packing, hands = self._threads
+        cutter = self.model(found).processor
+        cut = [hands.submit(lambda page=page: cutter.page(page.image())) for page in pages]  # type: ignore[misc]
+        embedded = embedding.submit(self._embedded, pages, cut, found)
+        return packing.submit(lambda: self._packed(pages, versions, embedded.result(), found, hands.map))
 
     def stop(self) -> None:
         """End what `start` began; what was not begun yet is forgotten."""
@@ -151,11 +153,12 @@ class Encoder:
         for pool in threads or ():
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _embedded(self, pages: Sequence[Page], found: Fingerprint) -> list[PageEmbedding | str]:
+    def _embedded(self, pages: Sequence[Page], images: Sequence[Any], found: Fingerprint) -> list[PageEmbedding | str]:
+        """images: pictures, or futures of cut ones."""
         model = self.model(found)
         try:
-            # Pictures are decoded as encoding asks for them, ahead of the GPU.
-            return list(model.encode_pages((page.image() for page in pages), progress=False))
+            ready = [image.result() if isinstance(image, Future) else image for image in images]
+            return list(model.encode_pages(ready, progress=False))
         except VarsDocError:
             return [self._one(model, page.image()) for page in pages]
 

@@ -49,7 +49,7 @@ class _Batch:
 
 def encode_pages(
     model: VarsDoc,
-    images: Iterable[ImageLike],
+    images: Iterable[ImageLike | Patches],
     batch_tokens: int | None = None,
     progress: bool | None = None,
     workers: int | None = None,
@@ -101,7 +101,7 @@ def encode_queries(
     return [results[i] for i in range(len(ids))]
 
 
-def check_images(images: Any) -> Iterable[ImageLike]:
+def check_images(images: Any) -> Iterable[ImageLike | Patches]:
     if isinstance(images, np.ndarray) and images.ndim == 4:
         return list(images)
     if isinstance(images, Image.Image | np.ndarray | str | Path | bytes):
@@ -126,11 +126,11 @@ def _cutters(model: VarsDoc, workers: int | None) -> int:
 
 
 def _batches(
-    model: VarsDoc, images: Iterable[ImageLike], budget: int, workers: int
+    model: VarsDoc, images: Iterable[ImageLike | Patches], budget: int, workers: int
 ) -> Iterator[list[tuple[int, Patches]]]:
     """Cut pages, like sizes together."""
 
-    def cut(named: tuple[int, ImageLike]) -> tuple[int, Patches]:
+    def cut(named: tuple[int, ImageLike | Patches]) -> tuple[int, Patches]:
         return named[0], model.processor.page(named[1], f"page {named[0]}")
 
     pages = ahead(enumerate(images), cut, workers, 2 * CHUNK)

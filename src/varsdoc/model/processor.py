@@ -110,8 +110,10 @@ class Processor:
     def image_start(self) -> int:
         return len(self._before)
 
-    def page(self, image: ImageLike, name: str = "the page") -> Patches:
-        """Read and cut one page. Needs no torch, so it can run in a worker process."""
+    def page(self, image: ImageLike | Patches, name: str = "the page") -> Patches:
+        """Read and cut one page; one that was cut already is taken as it is. Needs no torch, so a worker can do it."""
+        if isinstance(image, Patches):
+            return image
         return cut(read_image(image, name), self.config)
 
     def page_tokens(self, patches: Patches) -> int:

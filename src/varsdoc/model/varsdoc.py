@@ -30,6 +30,7 @@ from varsdoc.model.device import DTYPES, choose_device, choose_dtype
 from varsdoc.model.embeddings import Encoded, PageEmbedding
 from varsdoc.model.fingerprint import Origin, model_hash, state_of
 from varsdoc.model.int8 import to_int8
+from varsdoc.model.patches import Patches
 from varsdoc.model.processor import PageBatch, Processor, QueryBatch
 from varsdoc.model.qwen25vl import Qwen25VL, build
 from varsdoc.model.saving import SHARD_BYTES, save
@@ -148,7 +149,7 @@ class VarsDoc(nn.Module):
     @torch.no_grad()
     def encode_pages(
         self,
-        images: Iterable[ImageLike],
+        images: Iterable[ImageLike | Patches],
         *,
         batch_tokens: int | None = None,
         progress: bool | None = None,
@@ -156,7 +157,8 @@ class VarsDoc(nn.Module):
     ) -> list[PageEmbedding]:
         """Encode page images, in their order. Pages of like size share a batch; batching changes nothing in a result.
 
-        images        Pillow images, NumPy arrays, paths or bytes; any iterable, read a few batches ahead
+        images        Pillow images, NumPy arrays, paths, bytes, or pages that `processor.page` cut; any iterable, read
+                      a few batches ahead
         batch_tokens  document tokens per forward pass; default by device
         progress      a bar on stderr; default: where stderr is a terminal and there is something to wait for
         workers       threads that read and cut pages while others are encoded; default: some beside a GPU, else none

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -61,7 +62,7 @@ class FastEncoder:
             torch.tensor(x, device=device).view(1, 3, 1) for x in (model.config.image_mean, model.config.image_std)
         )
         self.full = frozenset(visual.config.fullatt_block_indexes)
-        self.run = _Pieces(compiled, backend)
+        self.run = _pieces(compiled, backend)
         self.layouts: OrderedDict[Grids, PageLayout] = OrderedDict()
         self.graphs = QueryGraphs(self) if graphs and device.type == "cuda" else None
 
@@ -235,6 +236,12 @@ class FastEncoder:
             merged = [self.run.merge_own(out, lse, q_, own_k[:, :, s], own_v[:, :, s], self.scale) for s in each]
             parts.append(torch.stack([_flat(x) for x in merged]))
         return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+
+
+@lru_cache(maxsize=4)
+def _pieces(compiled: bool, backend: str) -> _Pieces:
+    """One set for all models of a process: what was compiled for one serves the next."""
+    return _Pieces(compiled, backend)
 
 
 class _Pieces:
