@@ -33,6 +33,7 @@ from varsdoc.model.fast.weights import language_block, patch_embedding, vision_b
 if TYPE_CHECKING:
     from varsdoc.model.varsdoc import VarsDoc
 
+RECOMPILE_LIMIT = 32
 LAYOUTS = 4  # kept: a batch of 32 pages has tens of megabytes of rotations
 Turns = tuple[Tensor, Tensor]
 
@@ -61,6 +62,7 @@ class FastEncoder:
         self.mean, self.std = (
             torch.tensor(x, device=device).view(1, 3, 1) for x in (model.config.image_mean, model.config.image_std)
         )
+        self.prompt_ids = torch.tensor(self.processor.prompt_ids).to(device)
         self.full = frozenset(visual.config.fullatt_block_indexes)
         self.run = _pieces(compiled, backend)
         self.layouts: OrderedDict[Grids, PageLayout] = OrderedDict()
@@ -142,7 +144,7 @@ class FastEncoder:
             attended = self._patch_attention(q, k, v, layout, i in self.full)
             rows = self.run.vision_out(rows, attended, w)
         cells = self.visual.merger(rows)
-        prompt = self.text.embed_tokens(torch.tensor(self.processor.prompt_ids).to(cells.device))
+        prompt = self.text.embed_tokens(self.prompt_ids)
         return torch.cat([cells.to(prompt.dtype), prompt])[layout.rows]
 
     def _patch_attention(self, q: Tensor, k: Tensor, v: Tensor, layout: PageLayout, full: bool) -> Tensor:
@@ -248,6 +250,9 @@ class _Pieces:
     """The functions of `fast.pieces`, compiled or as they are."""
 
     def __init__(self, compiled: bool, backend: str) -> None:
+        if compiled:  # rows packed and by branch, one branch and several, first size and open size: more than eight
+            torch._dynamo.config.recompile_limit = max(RECOMPILE_LIMIT, torch._dynamo.config.recompile_limit)
+
         def made(function: Callable[..., Any]) -> Any:
             return torch.compile(function, backend=backend) if compiled else function
 
