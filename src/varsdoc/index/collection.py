@@ -53,8 +53,10 @@ class Index:
     A search sees the latest commit; a document is there whole, or in its previous version, or not at all.
     """
 
-    def __init__(self, store: Store, encoder: Encoder, memory: int = MEMORY, lists: bool = True) -> None:
-        self._store, self._encoder, self._memory, self._lists = store, encoder, memory, lists
+    def __init__(
+        self, store: Store, encoder: Encoder, memory: int = MEMORY, lists: bool = True, hold: str | None = None
+    ) -> None:
+        self._store, self._encoder, self._memory, self._lists, self._hold = store, encoder, memory, lists, hold
         self._snapshot: Snapshot | None = None
         self._filter: tuple[Any, Any] | None = None
         self._looked = -math.inf  # when the last look for a newer commit began
@@ -73,6 +75,8 @@ class Index:
         images: bool | None = None,
         memory: int = MEMORY,
         lists: bool = True,
+        hold: str | None = None,
+        compile: bool = False,
     ) -> Index:
         """Open a collection, or say where a new one will be; the first document that is added makes it.
 
@@ -83,11 +87,26 @@ class Index:
         images         of a new collection: store page pictures (default), or render them from the sources when needed
         memory         bytes of codes to keep in memory; beyond it they are read when a search needs them
         lists          build inverted lists over a large collection's summaries; not worth it for one search
+        hold           a device, like "cuda", that keeps all codes and scores every page exactly, without a first
+                       stage; where they do not fit, search goes on as without it
+        compile        on a GPU, compile the encoder: a minute at first, then more pages a second
         """
         if memory < 0:
             raise ConfigError(f"memory must be 0 or more bytes, not {memory}.")
-        encoder = Encoder(model, device=device, dtype=dtype, codec=codec, codec_options=codec_options, images=images)
-        index = cls(Store(path), encoder, memory, lists)
+        if hold is not None:
+            from varsdoc.model.device import choose_device
+
+            hold = str(choose_device(hold))
+        encoder = Encoder(
+            model,
+            device=device,
+            dtype=dtype,
+            codec=codec,
+            codec_options=codec_options,
+            images=images,
+            compile=compile,
+        )
+        index = cls(Store(path), encoder, memory, lists, hold)
         if index._store.exists():
             found = index.fingerprint
             encoder.require_same_codec(found)
@@ -169,6 +188,7 @@ class Index:
             run.finish()
         finally:
             stream.close()  # ends its workers
+            self._encoder.stop()
 
     def _begin(self) -> tuple[Generation, State]:
         """Make the collection. Only now, so that a wrong path leaves no empty folder's worth of tables."""
@@ -276,7 +296,7 @@ class Index:
         with self._guard:
             try:
                 if self._snapshot is None:
-                    self._snapshot = Snapshot(self._store, self._memory, self._lists)
+                    self._snapshot = Snapshot(self._store, self._memory, self._lists, self._hold)
                 elif self._looked < called:  # else another thread looked while this one waited: that is late enough
                     self._looked = time.monotonic()
                     self._snapshot.refresh()
@@ -286,7 +306,7 @@ class Index:
                     raise
             with self._store.reading():
                 self._snapshot, self._looked = None, -math.inf
-                self._snapshot = Snapshot(self._store, self._memory, self._lists)
+                self._snapshot = Snapshot(self._store, self._memory, self._lists, self._hold)
                 return work(self._snapshot)
 
     def _mask(self, snapshot: Snapshot, where: str) -> np.ndarray:
