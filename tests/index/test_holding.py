@@ -21,7 +21,7 @@ def answers(index: Index, **options: object) -> list[tuple[str, int, int]]:
     return [(hit.document, hit.page, hit.variant) for hit in index.search("red valve", k=20, **options)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("codec", ["float16", "int8", "binary"])
+@pytest.mark.parametrize("codec", ["float16", "int8", "int4", "binary"])
 def test_a_held_collection_answers_as_one_in_memory(codec: str, model: VarsDoc, tmp_path: Path) -> None:
     for i in range(4):
         picture(tmp_path / "in" / f"{i}.png", i)

@@ -16,7 +16,7 @@ from varsdoc.scoring.query_tiles import place, tile_queries
 pytest.importorskip("triton", reason="triton is not installed")
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-CODECS = ["float16", "int8", "binary"]
+CODECS = ["float16", "int8", "int4", "binary"]
 NEAR = 3e-5  # per query token: the query's own quantisation
 
 

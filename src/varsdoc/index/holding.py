@@ -7,17 +7,18 @@ from collections.abc import Sequence
 import torch
 
 from varsdoc.errors import ConfigError
-from varsdoc.scoring.device import SEGMENT_BYTES, DevicePages
+from varsdoc.scoring.device import HELD_AS, SEGMENT_BYTES, DevicePages
 from varsdoc.scoring.packed import PackedPages
 
 SPARE = 2 << 30  # bytes of a GPU left to scores, the encoder's activations and the last segment's empty room
 FEWEST = 1 << 20  # bytes of a segment on a CPU, where nothing is gained by large ones
 
 
-def fits(device: str, needed: int, held: DevicePages | None) -> bool:
+def fits(device: str, codec: str, stored: int, held: DevicePages | None) -> bool:
     """Whether so many bytes of codes, those that are there included, fit on the device. On a CPU they do."""
     if torch.device(device).type != "cuda":
         return True
+    needed = 2 * stored if codec in HELD_AS else stored
     free, _ = torch.cuda.mem_get_info(torch.device(device))
     # What torch keeps for reuse is free to us as well.
     free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

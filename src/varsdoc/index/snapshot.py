@@ -157,7 +157,8 @@ class Snapshot:
         if self._hold is not None:
             from varsdoc.index.holding import fits
 
-            if fits(self._hold, sum(document.code_bytes for document in documents.values()), self.held):
+            stored = sum(document.code_bytes for document in documents.values())
+            if fits(self._hold, self.state.fingerprint.codec, stored, self.held):
                 return "device"
         return "memory" if self._fits(documents) else "store"
 

@@ -18,11 +18,13 @@ from torch import Tensor
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.scoring import streamed
 from varsdoc.scoring.blob import Blob
+from varsdoc.scoring.codes import eighths
 from varsdoc.scoring.maxsim import Scores
 from varsdoc.scoring.packed import PackedPages, check_rows
 from varsdoc.scoring.query_tiles import tile_queries
 
 SEGMENT_BYTES = 1 << 30
+HELD_AS = {"int4": "int8"}  # no kernel reads half bytes: the same numbers in whole ones, so the same scores
 _NUMBERS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "int8": torch.int8, "binary": torch.uint8}
 
 
@@ -94,8 +96,9 @@ class DevicePages:
         fused: bool | None = None,
     ) -> None:
         """fused: score with the Triton kernel; None: on CUDA, where it takes such vectors."""
+        self.stored, codec = codec, HELD_AS.get(codec, codec)
         if codec not in _NUMBERS:
-            raise ConfigError(f"There is no codec {codec!r} on a device; use {', '.join(_NUMBERS)}.")
+            raise ConfigError(f"There is no codec {codec!r} on a device; use {', '.join([*_NUMBERS, *HELD_AS])}.")
         self.codec, self.variants, self.dim = codec, variants, dim
         self.device = torch.device(device)
         self.segments: list[Segment] = []
@@ -130,10 +133,10 @@ class DevicePages:
         """Upload all rows of a packed collection. What it stores once is laid out again: a run is read as it lies."""
         if not len(packed):
             return
-        if (packed.codec, packed.variants, packed.dim) != (self.codec, self.variants, self.dim):
+        if (packed.codec, packed.variants, packed.dim) != (self.stored, self.variants, self.dim):
             raise InputError(
                 f"These pages are {packed.codec} with K={packed.variants}, D={packed.dim}; those on the device are "
-                f"{self.codec} with K={self.variants}, D={self.dim}: reindex with one model and codec."
+                f"{self.stored} with K={self.variants}, D={self.dim}: reindex with one model and codec."
             )
         for row in range(len(packed)):
             codes, scales = _laid_out(packed.blob(row))
@@ -235,7 +238,12 @@ def _laid_out(blob: Blob) -> tuple[Tensor, Tensor | None]:
     if blob.places is not None:
         flat = blob.places.reshape(-1)
         codes, scales = codes[flat], None if scales is None else scales[flat]
-    number = {"float16": np.dtype("<f2"), "int8": np.dtype(np.int8)}.get(blob.codec, np.dtype(np.uint8))
+    if blob.codec == "int4":
+        assert scales is not None
+        codes, scales = eighths(codes)[:, : blob.dim], scales / np.float16(8)
+    number = {"float16": np.dtype("<f2"), "int8": np.dtype(np.int8), "int4": np.dtype(np.int8)}.get(
+        blob.codec, np.dtype(np.uint8)
+    )
     tensor = torch.from_numpy(np.ascontiguousarray(codes).view(number).copy())  # type: ignore[call-overload]
     return tensor, None if scales is None else torch.from_numpy(np.ascontiguousarray(scales).copy())
 
