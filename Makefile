@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 READY = $(VENV)/.ready
 
-.PHONY: install demo test test-oldest lint format bench clean
+.PHONY: install demo test browser test-oldest lint format bench clean
 
 install: $(READY)
 
@@ -13,9 +13,9 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable ".[dev,train,eval,baselines,bench,serve,mcp,langchain,llamaindex]"
 	touch $@
 
-# make demo DOCS=folder [ASK="a question"]: your documents instead of the samples.
+# make demo DOCS=folder [ASK="a question"]: your documents instead of the samples. SERVE=0 ends without the web page.
 demo: $(READY)
-	$(BIN)/varsdoc demo $(if $(DOCS),--docs "$(DOCS)") $(if $(ASK),--ask "$(ASK)")
+	$(BIN)/varsdoc demo $(if $(DOCS),--docs "$(DOCS)") $(if $(ASK),--ask "$(ASK)") $(if $(filter 0,$(SERVE)),--no-serve)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -27,9 +27,13 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 # A process for each core; what measures seconds comes after, by itself.
-test: lint
+test: lint browser
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile -m "not alone"
 	$(BIN)/pytest -m alone
+
+# Chromium for the tests of the web page; does nothing where it is.
+browser:
+	sh scripts/install_chromium.sh
 
 # The oldest transformers that pyproject.toml admits, in an environment of its own.
 test-oldest:

@@ -38,10 +38,14 @@ fonts-smc-manjari fonts-sil-galatia fonts-thai-tlwg-otf fonts-glasstty fonts-ldc
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
+# One call for all: each reads the package lists anew. A name that this Debian release lacks is not a reason to stop.
+apt-cache pkgnames fonts- >known
+found=""
 for package in $packages; do
-    # A name that this Debian release lacks is not a reason to stop.
-    apt-get download -q "$package" >/dev/null 2>&1 || echo "not found: $package" >&2
+    if grep -qx "$package" known; then found="$found $package"; else echo "not found: $package" >&2; fi
 done
+# shellcheck disable=SC2086
+apt-get download -q $found >/dev/null 2>&1 || echo "some packages could not be downloaded" >&2
 mkdir unpacked
 for deb in ./*.deb; do
     dpkg-deb -x "$deb" "unpacked/$(basename "$deb" .deb)" 2>/dev/null || echo "not unpacked: $deb" >&2

@@ -1,10 +1,11 @@
 """Make a judged folder ready for the reading stage: pages as small WebP, and what Tesseract reads on them.
 
-    python scripts/ocr_words.py JUDGED_FOLDER TARGET [--psm 3|11] [--quality 45] [--sure 50]
+    python scripts/ocr_words.py JUDGED_FOLDER TARGET [--psm 3|11] [--quality 40] [--sure 50] [--slice-mib 40]
 
-TARGET is a judged folder of the pages on which at least four words were read, with `words.jsonl` beside them (see
-varsdoc.training.reading.real). psm 3 suits documents, 11 (scattered text) charts. Pages are enlarged twice before they
-are read. It can be stopped and started again. Needs `tesseract`; one process, a second or two a page.
+TARGET/ocr.jsonl holds what was read; TARGET/NAME-00, -01, ... are packs (varsdoc.training.reading.packs) of the pages
+on which at least four words were read, with the questions that name what is printed. psm 3 suits documents, 11
+(scattered text) charts. Pages are enlarged twice before they are read. It can be stopped and started again, and
+--pack-only packs what has been read so far. Needs `tesseract`; one process, a second or two a page.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from typing import Any
 
 from PIL import Image
 from tqdm import tqdm
+
+from varsdoc.training.generator.queries import SMALL
+from varsdoc.training.reading.packs import PackedPage, PackWriter, Printed
+from varsdoc.training.reading.words import plain, word_key
+from varsdoc.training.sources import read_lines, read_qrels
 
 SECONDS = 60  # a page that takes longer is left out
 
@@ -47,14 +53,14 @@ def read_page(image: Image.Image, psm: int) -> list[list[Any]] | None:
     return words
 
 
-def read_all(source: Path, target: Path, psm: int) -> dict[str, list[list[Any]]]:
-    """Words of every page, kept in TARGET/ocr.jsonl as they come."""
+def read_all(source: Path, target: Path, psm: int, more: bool = True) -> dict[str, list[list[Any]]]:
+    """Words of every page, kept in TARGET/ocr.jsonl as they come; without `more` those that are there."""
     path = target / "ocr.jsonl"
     lines = path.read_text().splitlines() if path.is_file() else []
-    words = {line["_id"]: line["words"] for line in map(json.loads, lines)}
+    words = {line["_id"]: line["words"] for line in map(_parsed, lines) if line}
     pages = [json.loads(line) for line in (source / "corpus.jsonl").read_text().splitlines()]
     with path.open("a") as file:
-        for page in tqdm([page for page in pages if page["_id"] not in words], unit="page"):
+        for page in tqdm([page for page in pages if more and page["_id"] not in words], unit="page"):
             with Image.open(source / page["image"]) as image:
                 words[page["_id"]] = read_page(image, psm) or []
             file.write(json.dumps({"_id": page["_id"], "words": words[page["_id"]]}) + "\n")
@@ -62,34 +68,56 @@ def read_all(source: Path, target: Path, psm: int) -> dict[str, list[list[Any]]]
     return words
 
 
-def write_folder(source: Path, target: Path, words: dict[str, list[list[Any]]], quality: int, sure: int) -> int:
-    """The pages with four or more sure words, their questions and judgements."""
-    kept = {
-        page: [word for word in found if word[5] >= sure and any(c.isalnum() for c in word[0])]
-        for page, found in words.items()
-    }
-    kept = {page: found for page, found in kept.items() if len(found) >= 4}
-    (target / "images").mkdir(exist_ok=True)
-    (target / "qrels").mkdir(exist_ok=True)
-    corpus = []
-    for line in (source / "corpus.jsonl").read_text().splitlines():
-        page = json.loads(line)
-        if page["_id"] in kept:
-            picture = target / "images" / (Path(page["image"]).stem + ".webp")
-            if not picture.is_file():
-                with Image.open(source / page["image"]) as image:
-                    image.save(picture, "WEBP", quality=quality, method=4)
-            corpus.append({**page, "image": f"images/{picture.name}"})
-    header, *judged = (source / "qrels" / "test.tsv").read_text().splitlines()
-    judged = [line for line in judged if line.split("\t")[1] in kept]
-    asked = {line.split("\t")[0] for line in judged}
-    queries = [q for q in (source / "queries.jsonl").read_text().splitlines() if json.loads(q)["_id"] in asked]
-    found_lines = [json.dumps({"_id": page, "words": [word[:5] for word in kept[page]]}) for page in kept]
-    (target / "corpus.jsonl").write_text("\n".join(map(json.dumps, corpus)) + "\n")
-    (target / "qrels" / "test.tsv").write_text("\n".join([header, *judged]) + "\n")
-    (target / "queries.jsonl").write_text("\n".join(queries) + "\n")
-    (target / "words.jsonl").write_text("\n".join(found_lines) + "\n")
-    return len(corpus)
+def _parsed(line: str) -> dict[str, Any]:
+    """A line, or nothing where the machine stopped while it was written."""
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return {}
+
+
+def questions_of(source: Path, words: dict[str, list[list[Any]]]) -> dict[str, list[str]]:
+    """The questions of each page that name two or more of its words and would not fit many other pages.
+
+    "What is the date of the letter?" names two printed words and fits every letter: as a positive it teaches nothing
+    and as a negative it teaches wrongly.
+    """
+    keys = {page: {word_key(word[0]) for word in found} for page, found in words.items()}
+    texts = {str(q["_id"]): str(q["text"]) for q in read_lines(source / "queries.jsonl")}
+    asked: dict[str, list[str]] = {}
+    for query, page, score in read_qrels(source):
+        if score <= 0 or page not in keys:
+            continue
+        found = {word_key(name) for name in texts[query].split() if plain(name) not in SMALL}
+        named = found & keys[page]
+        if len(named) >= 2 and sum(named <= other for other in keys.values()) <= max(2, len(keys) // 100):
+            asked.setdefault(page, []).append(texts[query])
+    return asked
+
+
+def write_packs(source: Path, target: Path, words: dict[str, list[list[Any]]], options: argparse.Namespace) -> int:
+    """The pages with four or more sure words, as packs."""
+    asked = questions_of(source, words)
+    facts = {"source": source.name, "licence": options.licence, "made by": "scripts/ocr_words.py (Tesseract)"}
+    writer = PackWriter(target, target.name, options.slice_mib * 1024**2, facts)
+    count = 0
+    for page in map(json.loads, (source / "corpus.jsonl").read_text().splitlines()):
+        found = words.get(page["_id"], [])
+        printed = [
+            Printed(w[0], (w[1], w[2], w[3], w[4]), w[5] >= options.sure)
+            for w in found
+            if any(c.isalnum() for c in w[0])
+        ]
+        if sum(word.sure for word in printed) < 4:
+            continue
+        data = io.BytesIO()
+        with Image.open(source / page["image"]) as image:
+            image.save(data, "WEBP", quality=options.quality, method=2)
+        name = f"{source.name}/{page['_id']}"
+        writer.add(PackedPage(name, data.getvalue(), printed, asked.get(page["_id"], [])))
+        count += 1
+    writer.flush()
+    return count
 
 
 def main() -> None:
@@ -97,12 +125,15 @@ def main() -> None:
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--psm", type=int, default=3)
-    parser.add_argument("--quality", type=int, default=45)
+    parser.add_argument("--quality", type=int, default=40)
+    parser.add_argument("--slice-mib", type=int, default=40)
+    parser.add_argument("--licence", default="see the set's README")
+    parser.add_argument("--pack-only", action="store_true", help="read nothing more")
     parser.add_argument("--sure", type=int, default=50, help="Tesseract's confidence below which a word is dropped")
     options = parser.parse_args()
     options.target.mkdir(parents=True, exist_ok=True)
-    words = read_all(options.source, options.target, options.psm)
-    print(write_folder(options.source, options.target, words, options.quality, options.sure), "pages")
+    words = read_all(options.source, options.target, options.psm, not options.pack_only)
+    print(write_packs(options.source, options.target, words, options), "pages")
 
 
 if __name__ == "__main__":

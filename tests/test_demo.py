@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def demo(*arguments: str, **environment: str) -> str:
-    done = run("-m", "varsdoc", "demo", *arguments, **environment)
+    done = run("-m", "varsdoc", "demo", "--no-serve", *arguments, **environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -83,6 +84,27 @@ def test_the_command_that_it_ends_with_works(first: dict[str, Any], into: Path) 
     assert done.returncode == 0, done.stderr
     best = json.loads(done.stdout)["hits"][0]
     assert (best["document"], best["page"]) == ("newsletter.pdf", 2)
+
+
+def test_it_ends_with_the_web_page_and_by_itself_when_nobody_asks(first: dict[str, Any], into: Path) -> None:
+    code = f"import varsdoc.demo as demo; demo.IDLE = 6; demo.run(into={str(into)!r}, ask=['pumpkin soup recipe'])"
+    env = os.environ | {"PYTHONPATH": str(ROOT / "src"), "COLUMNS": "140"}
+    pipe, none = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=env, stdin=none, stdout=pipe, stderr=pipe, text=True
+    ) as ran:
+        assert ran.stdout is not None
+        shown = []
+        for line in ran.stdout:
+            shown.append(line)
+            if "http://127.0.0.1:" in line:
+                break
+        assert shown[-1].startswith("The web page:  http://127.0.0.1:"), "".join(shown)
+        address = shown[-1].split()[3]
+        for path, expected in (("/", b"<title>varsdoc"), ("/collections", b'"pages":23')):
+            with urllib.request.urlopen(address + path, timeout=30) as answer:
+                assert expected in answer.read().replace(b": ", b":")
+        assert ran.wait(timeout=60) == 0, ran.stderr
 
 
 def test_a_folder_of_ones_own_is_kept_in_the_cache(tmp_path: Path) -> None:

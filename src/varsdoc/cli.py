@@ -110,12 +110,13 @@ def demo(
     docs: Annotated[Optional[str], typer.Option("--docs", help="A folder of yours instead of the samples.")] = None,  # noqa: UP045
     into: Annotated[Optional[str], typer.Option("--into", help="The collection; default: kept in the cache.")] = None,  # noqa: UP045
     ask: Annotated[Optional[list[str]], typer.Option("--ask", help="A question of yours; may be repeated.")] = None,  # noqa: UP045
+    serve: Annotated[bool, typer.Option("--serve/--no-serve", help="End with the web page, or without.")] = True,
     as_json: Json = False,
 ) -> None:
-    """Index sample documents, ask questions, and show which pages answer, by which reading."""
+    """Index sample documents, ask questions, show which pages answer, by which reading, and serve the web page."""
     from varsdoc.demo import run
 
-    run(docs, into, ask or [], as_json)
+    run(docs, into, ask or [], as_json, serve)
 
 
 def _table(facts: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`varsdoc demo`: index the sample documents of the package (or a folder), ask, show the ranked answers.
+"""`varsdoc demo`: index the samples of the package (or a folder), ask, show the ranked answers, serve the web page.
 
 The samples come from scripts/make_samples.py; samples/questions.json says what is asked and which page should answer.
 The collection is kept, so that a second run encodes nothing.
@@ -10,8 +10,11 @@ import hashlib
 import json
 import os
 import shlex
+import signal
+import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 SAMPLES = Path(__file__).parent / "samples"
 SHOWN = 3  # answers per question
+PORT = 8787  # or any that is free
+IDLE = 120.0  # seconds without a request after which the page ends, where no terminal is there to end it
 
 
 @dataclass(frozen=True)
@@ -70,8 +75,14 @@ def sample_questions() -> list[Question]:
     return [Question(**one) for one in json.loads((SAMPLES / "questions.json").read_text("utf-8"))]
 
 
-def run(docs: str | None = None, into: str | None = None, ask: Sequence[str] = (), as_json: bool = False) -> None:
-    """Index, ask, print. `ask` takes the place of the samples' own questions."""
+def run(
+    docs: str | None = None,
+    into: str | None = None,
+    ask: Sequence[str] = (),
+    as_json: bool = False,
+    serve: bool = True,
+) -> None:
+    """Index, ask, print, serve. `ask` takes the place of the samples' own questions; JSON is for programs: no page."""
     from rich.console import Console
 
     folder = SAMPLES if docs is None else Path(docs)
@@ -101,6 +112,10 @@ def run(docs: str | None = None, into: str | None = None, ask: Sequence[str] = (
             _show(console, Answer(Question(words), index.search(words, k=SHOWN)))
     for line in (*_summary(answers), "Go on:  varsdoc search " + shlex.join(["--index", where, "your question"])):
         console.print(line, soft_wrap=True, markup=False)
+    if serve:
+        dtype = index.model.compute_dtype if index.model.compute_dtype == "int8" else None
+        del index  # the server opens the collection itself: one model in memory, not two
+        _serve(console, where, dtype)
 
 
 def _index(folder: Path, into: str | None) -> tuple[Index, str, Added, float]:
@@ -193,3 +208,64 @@ def _summary(answers: Sequence[Answer]) -> Iterator[str]:
         yield "Not first:"
         yield from (f"  {answer.asked.question}  {_missed(answer)}" for answer in missed)
     yield ""
+
+
+def _serve(console: Console, where: str, dtype: str | None) -> None:
+    """The web page, until Ctrl+C; without a terminal until nobody has asked for a while."""
+    try:
+        from varsdoc.serving.app import create_app
+        from varsdoc.serving.server import serve
+        from varsdoc.serving.settings import Settings
+    except ImportError as error:
+        console.print(f"No web page: {error.name} is not installed; run: pip install 'varsdoc[serve]'", markup=False)
+        return
+    settings = Settings(dtype=dtype)
+    app = create_app([where], settings)
+    attended = sys.stdin.isatty() and sys.stdout.isatty()
+    if not attended:
+        app.add_middleware(_EndWhenIdle, seconds=IDLE)
+
+    def ready(address: str) -> None:
+        how = "Ctrl+C ends it" if attended else f"ends by itself after {IDLE:.0f} s without a request"
+        console.print(f"The web page:  {address}  ({how})", soft_wrap=True, markup=False)
+        sys.stdout.flush()
+
+    serve(app, "127.0.0.1", _free_port(), settings.limits, ready)
+    if app.state.service.models.running:  # in the middle of a load: Python would wait for it, or trip over it
+        sys.stdout.flush()
+        os._exit(0)
+
+
+def _free_port() -> int:
+    """The usual one where it is free, so that the address can be kept; 0 lets the system choose."""
+    with socket.socket() as trial:
+        try:
+            trial.bind(("127.0.0.1", PORT))
+        except OSError:
+            return 0
+    return PORT
+
+
+class _EndWhenIdle:
+    """ASGI middleware: ends the process as a signal would, when no request came for some seconds."""
+
+    def __init__(self, app: Any, seconds: float) -> None:
+        self._app, self._seconds = app, seconds
+        self._last, self._open = time.monotonic(), 0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        self._open += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open -= 1
+            self._last = time.monotonic()
+
+    def _watch(self) -> None:
+        while self._open or time.monotonic() - self._last < self._seconds:
+            time.sleep(min(0.5, self._seconds))
+        signal.raise_signal(signal.SIGTERM)

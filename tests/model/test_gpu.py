@@ -54,6 +54,23 @@ def test_training_gradients_agree_with_the_reference() -> None:
         torch.testing.assert_close(gradients[1][name] / scale, expected / scale, atol=1e-4, rtol=0, msg=name)
 
 
+@torch.no_grad()
+def test_the_fast_path_agrees_with_the_cpu_plain_and_compiled() -> None:
+    cpu = tiny.model(3, 2)
+    pages = [tiny.page(h, w, i) for i, (h, w) in enumerate(tiny.PAGE_SIZES * 3)]
+    questions = ["one", "a question that is longer", "two words"]
+    expected, asked = cpu.encode_pages(pages), cpu.encode_queries(questions)
+    model = tiny.model(3, 2).to_device("cuda", "float32")
+    for compiled in (False, True):
+        model.prepare(compile=compiled)
+        for a, b in zip(model.encode_pages(pages, batch_tokens=200), expected, strict=True):
+            torch.testing.assert_close(a.variants, b.variants, atol=1e-4, rtol=0)
+        for question, b in zip(questions, asked, strict=True):  # one at a time: through the graph
+            torch.testing.assert_close(model.encode_queries([question])[0], b, atol=1e-4, rtol=0)
+        for a, b in zip(model.encode_queries(questions), asked, strict=True):
+            torch.testing.assert_close(a, b, atol=1e-4, rtol=0)
+
+
 def test_encoding_and_scoring_end_on_the_cpu() -> None:
     model = tiny.model(3, 2).to_device("cuda", "float32")
     pages = model.encode_pages([tiny.page(140, 112, i) for i in range(5)])

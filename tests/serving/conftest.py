@@ -95,7 +95,7 @@ def wait_for(happened: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.05)
 
 
-def finished(client: httpx.Client, job: dict, seconds: float = 120.0) -> dict:
+def finished(client: httpx.Client, job: dict, seconds: float = 300.0) -> dict:
     """A job when it has ended."""
     shown = job
 

@@ -229,3 +229,4 @@ def test_two_collections_of_one_encoder_share_the_model(made: Path, model: VarsD
         assert client.get(f"/pages/{hit['id']}/image").status_code == 404
         models = client.service.models._models  # type: ignore[attr-defined]
         assert len({id(one) for one in models.values()}) == 1
+        assert client.get("/health").json()["model"] == "ready"

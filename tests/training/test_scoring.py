@@ -53,3 +53,16 @@ def test_no_similarity_survives_the_forward_pass() -> None:
     with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x.numel()) or x, lambda x: x):
         score_all(*inputs)
     assert max(saved) < 4 * 5 * 6 * 3 * 7  # queries x tokens x pages x variants x page tokens
+
+
+def test_sums_of_bfloat16_vectors_are_not_rounded_to_eighths() -> None:
+    """Thirty tokens that fit one page by a hundredth more than the other: in bfloat16 both sums would be 27."""
+    queries = torch.ones(1, 30, 1, dtype=torch.bfloat16).requires_grad_()
+    pages = torch.tensor([0.8984375, 0.90234375], dtype=torch.bfloat16).view(2, 1, 1, 1).requires_grad_()
+    every = torch.ones(2, 1, dtype=torch.bool)
+    scores = score_all(queries, torch.ones(1, 30, dtype=torch.bool), pages, every)
+    assert scores.dtype == torch.float32
+    assert scores.flatten().tolist() == [30 * 0.8984375, 30 * 0.90234375]
+    to_queries, to_pages = torch.autograd.grad(scores.sum(), (queries, pages))
+    assert (to_queries.dtype, to_pages.dtype) == (torch.bfloat16, torch.bfloat16)
+    assert to_pages.flatten().tolist() == [30.0, 30.0]

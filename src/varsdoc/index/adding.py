@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from varsdoc.index.encoder import Encoder
+from varsdoc.index.encoder import EncodedPage, Encoder
 from varsdoc.index.metadata import Metadata
 from varsdoc.index.names import Names
 from varsdoc.index.store import Generation
@@ -117,6 +119,7 @@ class Run:
         self.names = Names((d.source, d.name) for d in self.known.values())
         self._open: dict[str, _Open] = {}  # by version
         self._chunk: list[tuple[Page, _Open]] = []
+        self._running: deque[tuple[list[tuple[Page, _Open]], Future[list[EncodedPage]]]] = deque()
         self._updates: list[StoredDocument] = []
         self.seen: set[str] = set()
         self._text = False
@@ -231,12 +234,25 @@ class Run:
         return self._code_bytes[version]
 
     def encode(self) -> None:
-        """Encode what has come in, stage it, and show what is complete."""
+        """Encode what has come in, stage it, and show what is complete; beside a GPU, a few chunks later, in order."""
         chunk, self._chunk = self._chunk, []
         if not chunk:
             return
         assert self.state is not None
-        encoded = self.encoder.encode([p for p, _ in chunk], [o.version for _, o in chunk], self.state.fingerprint)
+        pages, versions, found = [p for p, _ in chunk], [o.version for _, o in chunk], self.state.fingerprint
+        most = self.encoder.in_flight(found)
+        if not most:
+            self._settle(chunk, self.encoder.encode(pages, versions, found))
+            return
+        self._running.append((chunk, self.encoder.start(pages, versions, found)))
+        while len(self._running) > most:
+            self._settle_oldest()
+
+    def _settle_oldest(self) -> None:
+        chunk, encoded = self._running.popleft()
+        self._settle(chunk, encoded.result())
+
+    def _settle(self, chunk: list[tuple[Page, _Open]], encoded: list[EncodedPage]) -> None:
         stored: list[StoredPage] = []
         for done, (page, opened) in zip(encoded, chunk, strict=True):
             opened.waiting -= 1
@@ -301,6 +317,8 @@ class Run:
     def finish(self) -> None:
         """The last chunk, and documents whose metadata alone changed."""
         self.encode()
+        while self._running:
+            self._settle_oldest()
         if self.generation is not None:
             self.generation.commit(self._updates)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import math
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from varsdoc.errors import CollectionError, ConfigError, FingerprintError, MissingError
+from varsdoc.errors import CollectionError, ConfigError, FingerprintError
 from varsdoc.index.adding import Added, Run, Watcher, gone_documents, progress_bar
 from varsdoc.index.asking import Query, encode_questions
 from varsdoc.index.encoder import Encoder
@@ -51,10 +53,13 @@ class Index:
     A search sees the latest commit; a document is there whole, or in its previous version, or not at all.
     """
 
-    def __init__(self, store: Store, encoder: Encoder, memory: int = MEMORY, lists: bool = True) -> None:
-        self._store, self._encoder, self._memory, self._lists = store, encoder, memory, lists
+    def __init__(
+        self, store: Store, encoder: Encoder, memory: int = MEMORY, lists: bool = True, hold: str | None = None
+    ) -> None:
+        self._store, self._encoder, self._memory, self._lists, self._hold = store, encoder, memory, lists, hold
         self._snapshot: Snapshot | None = None
         self._filter: tuple[Any, Any] | None = None
+        self._looked = -math.inf  # when the last look for a newer commit began
         self._guard = threading.RLock()
 
     @classmethod
@@ -70,6 +75,8 @@ class Index:
         images: bool | None = None,
         memory: int = MEMORY,
         lists: bool = True,
+        hold: str | None = None,
+        compile: bool = False,
     ) -> Index:
         """Open a collection, or say where a new one will be; the first document that is added makes it.
 
@@ -80,11 +87,26 @@ class Index:
         images         of a new collection: store page pictures (default), or render them from the sources when needed
         memory         bytes of codes to keep in memory; beyond it they are read when a search needs them
         lists          build inverted lists over a large collection's summaries; not worth it for one search
+        hold           a device, like "cuda", that keeps all codes and scores every page exactly, without a first
+                       stage; where they do not fit, search goes on as without it
+        compile        on a GPU, compile the encoder: a minute at first, then more pages a second
         """
         if memory < 0:
             raise ConfigError(f"memory must be 0 or more bytes, not {memory}.")
-        encoder = Encoder(model, device=device, dtype=dtype, codec=codec, codec_options=codec_options, images=images)
-        index = cls(Store(path), encoder, memory, lists)
+        if hold is not None:
+            from varsdoc.model.device import choose_device
+
+            hold = str(choose_device(hold))
+        encoder = Encoder(
+            model,
+            device=device,
+            dtype=dtype,
+            codec=codec,
+            codec_options=codec_options,
+            images=images,
+            compile=compile,
+        )
+        index = cls(Store(path), encoder, memory, lists, hold)
         if index._store.exists():
             found = index.fingerprint
             encoder.require_same_codec(found)
@@ -166,6 +188,7 @@ class Index:
             run.finish()
         finally:
             stream.close()  # ends its workers
+            self._encoder.stop()
 
     def _begin(self) -> tuple[Generation, State]:
         """Make the collection. Only now, so that a wrong path leaves no empty folder's worth of tables."""
@@ -220,28 +243,27 @@ class Index:
             raise ConfigError("Give either a question or a picture (like=...).")
         if hybrid and query is None:
             raise ConfigError("Hybrid search needs a question in words; leave hybrid out with a picture.")
-        with self._guard:
-            self._store.require()
+        self._store.require()
 
-            def run(snapshot: Snapshot) -> list[Hit]:
-                # The filter first: a wrong one should not have to wait for the model.
-                allowed = None if where is None else self._mask(snapshot, where)
-                if documents is not None:
-                    chosen = snapshot.rows_of(documents)
-                    allowed = chosen if allowed is None else allowed & chosen
-                asked = self._asked(snapshot, query, like)
-                request = Request(
-                    asked,
-                    k,
-                    allowed,
-                    aggregation or ("max" if like is None else "fused"),
-                    candidates,
-                    exhaustive,
-                    asked.text if hybrid else None,
-                )
-                return hits(snapshot, rank(snapshot, request), asked)
+        def run(snapshot: Snapshot) -> list[Hit]:
+            # The filter first: a wrong one should not have to wait for the model.
+            allowed = None if where is None else self._mask(snapshot, where)
+            if documents is not None:
+                chosen = snapshot.rows_of(documents)
+                allowed = chosen if allowed is None else allowed & chosen
+            asked = self._asked(snapshot, query, like)
+            request = Request(
+                asked,
+                k,
+                allowed,
+                aggregation or ("max" if like is None else "fused"),
+                candidates,
+                exhaustive,
+                asked.text if hybrid else None,
+            )
+            return hits(snapshot, rank(snapshot, request), asked)
 
-            return self._reading(run)
+        return self._reading(run)
 
     def _asked(self, snapshot: Snapshot, query: str | Query | None, like: Any) -> Query:
         found = snapshot.state.fingerprint
@@ -262,7 +284,7 @@ class Index:
         from varsdoc.index.searching import look
 
         return self._reading(
-            lambda snapshot: look(snapshot, _require_row(snapshot, page_id), self._asked(snapshot, query, None))
+            lambda snapshot: look(snapshot, snapshot.require_row(page_id), self._asked(snapshot, query, None))
         )
 
     def _reading(self, work: Callable[[Snapshot], T]) -> T:
@@ -270,19 +292,21 @@ class Index:
         from varsdoc.index.pinned import MovedOnError
         from varsdoc.index.snapshot import Snapshot
 
+        called = time.monotonic()
         with self._guard:
             try:
                 if self._snapshot is None:
-                    self._snapshot = Snapshot(self._store, self._memory, self._lists)
-                else:
+                    self._snapshot = Snapshot(self._store, self._memory, self._lists, self._hold)
+                elif self._looked < called:  # else another thread looked while this one waited: that is late enough
+                    self._looked = time.monotonic()
                     self._snapshot.refresh()
                 return work(self._snapshot)
             except Exception as error:
                 if not is_store_error(error) and not isinstance(error, MovedOnError):
                     raise
             with self._store.reading():
-                self._snapshot = None
-                self._snapshot = Snapshot(self._store, self._memory, self._lists)
+                self._snapshot, self._looked = None, -math.inf
+                self._snapshot = Snapshot(self._store, self._memory, self._lists, self._hold)
                 return work(self._snapshot)
 
     def _mask(self, snapshot: Snapshot, where: str) -> np.ndarray:
@@ -311,12 +335,12 @@ class Index:
         """What is known of a page: its document, size, version, neighbours. Needs no model."""
         from varsdoc.index.facts import page_facts
 
-        return self._reading(lambda snapshot: page_facts(snapshot, _require_row(snapshot, page_id)))
+        return self._reading(lambda snapshot: page_facts(snapshot, snapshot.require_row(page_id)))
 
     def page_text(self, page_id: str) -> str | None:
         """The text layer of a page, where its document has one and it was stored."""
         text: str | None = self._reading(
-            lambda snapshot: snapshot.read([_require_row(snapshot, page_id)], ["text"])[0]["text"]
+            lambda snapshot: snapshot.read([snapshot.require_row(page_id)], ["text"])[0]["text"]
         )
         return text
 
@@ -329,7 +353,7 @@ class Index:
         from varsdoc.index.pinned import pinned
 
         def find(snapshot: Snapshot) -> tuple[str, PinnedPages]:
-            row = _require_row(snapshot, page_id)
+            row = snapshot.require_row(page_id)
             return snapshot.pages[row].document.version, pinned(snapshot, [row])
 
         version, found = self._reading(find)  # rendering it again takes seconds, in which others may search
@@ -341,7 +365,9 @@ class Index:
         found = self._documents()
         listed = [Listed(d.name, d.pages, d.source, dict(d.metadata)) for d in found]
         if where is not None:
-            listed = _filtered(listed, found, where)
+            from varsdoc.index.where import passing
+
+            listed = [one for one, passed in zip(listed, passing(found, where), strict=True) if passed]
         return sorted(listed, key=lambda one: one.document)
 
     def _documents(self) -> builtins.list[StoredDocument]:
@@ -393,19 +419,3 @@ class Index:
     def __len__(self) -> int:
         """Pages that can be found."""
         return sum(document.pages for document in self.list()) if self._store.exists() else 0
-
-
-def _require_row(snapshot: Snapshot, page_id: str) -> int:
-    row = snapshot.row_of_id(page_id)
-    if row is None:
-        raise MissingError(f"There is no page {page_id} in this collection (any more).")
-    return row
-
-
-def _filtered(listed: list[Listed], found: list[StoredDocument], where: str) -> list[Listed]:
-    from varsdoc.index.snapshot import PageRow
-    from varsdoc.index.where import Filter
-
-    rows = [PageRow(d, 0, "", (0, 0), 0, 0, 0) for d in found]
-    mask = Filter(range(len(rows)), rows).mask(where, len(rows))
-    return [one for one, passed in zip(listed, mask.tolist(), strict=True) if passed]

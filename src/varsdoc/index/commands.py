@@ -59,6 +59,9 @@ def index(
     no_text: Annotated[bool, typer.Option("--no-text", help="Store no text layers.")] = False,
     prune: Annotated[bool, typer.Option("--prune", help="Remove documents whose files are gone.")] = False,
     workers: Annotated[Optional[int], typer.Option(min=1, help="Processes that render pages.")] = None,  # noqa: UP045
+    compile_: Annotated[
+        bool, typer.Option("--compile", help="On a GPU: compile the encoder (a minute), for many pages.")
+    ] = False,
     wait: Wait = 0.0,
     as_json: Json = False,
 ) -> None:
@@ -78,6 +81,7 @@ def index(
         codec=codec,
         codec_options=_options(pool, share, alike),
         images=_no(no_images),
+        compile=compile_,
     )
     try:
         done = opened.add(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 DEFAULT_CODEC = "int4"  # the smallest that loses under half a point of NDCG@10 (benchmarks/codecs.py)
 # Pages per call: enough to sort by size and fill a GPU, little enough that a kill loses seconds of work.
 CHUNK_PAGES = {"cpu": 8, "cuda": 64}
+# Chunks that are encoded or packed while the next is read. On a CPU encoding takes all cores anyway.
+IN_FLIGHT = {"cpu": 0, "cuda": 2}
+HANDS = 6  # threads that cut pages before the GPU and pack them behind it
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,11 @@ class Encoder:
         codec: str | None = None,
         codec_options: Mapping[str, Any] | None = None,
         images: bool | None = None,
+        compile: bool = False,
     ) -> None:
         self._given = model
+        self._compile = compile
+        self._threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor, ThreadPoolExecutor] | None = None
         self._device, self._dtype = device, dtype
         self._codec, self._options, self._images = codec, codec_options, images
         self._model: VarsDoc | None = None
@@ -62,7 +69,7 @@ class Encoder:
         if self._given is None and found is not None and self._checked != found.hash:
             # Also where another process encoded the collection anew since it was opened.
             if self._model is None or self._model.checkpoint_hash != found.hash:
-                self._model = load_model(found, self._device, self._dtype)
+                self._model = self._prepared(load_model(found, self._device, self._dtype))
             self._checked = found.hash
         if self._model is None:
             self._model = self._load_given()
@@ -77,7 +84,23 @@ class Encoder:
 
         if isinstance(self._given, VarsDoc):
             return self._given
-        return VarsDoc.from_pretrained(self._given, device=self._device, dtype=self._dtype)
+        return self._prepared(VarsDoc.from_pretrained(self._given, device=self._device, dtype=self._dtype))
+
+    def _prepared(self, model: VarsDoc) -> VarsDoc:
+        """On a GPU through the fast path, if a second copy of the weights fits well. A model that was handed in is left
+        as it is."""
+        if model.device.type != "cuda":
+            return model
+        import torch
+
+        from varsdoc.model import lora
+
+        if lora.has_lora(model.backbone):
+            return model
+        size = sum(parameter.nbytes for parameter in model.parameters())
+        if torch.cuda.mem_get_info(model.device)[0] > 3 * size:
+            model.prepare(compile=self._compile)
+        return model
 
     def fingerprint(self, found: Fingerprint | None) -> Fingerprint:
         """What new pages are encoded as: the collection's own, or that of a new collection."""
@@ -105,20 +128,52 @@ class Encoder:
     def chunk_pages(self, found: Fingerprint) -> int:
         return CHUNK_PAGES.get(self.model(found).device.type, CHUNK_PAGES["cpu"])
 
+    def in_flight(self, found: Fingerprint) -> int:
+        return IN_FLIGHT.get(self.model(found).device.type, 0)
+
     def encode(self, pages: Sequence[Page], versions: Sequence[str], found: Fingerprint) -> list[EncodedPage]:
         """Encode and pack pages. One that the model refuses comes back with its reason; the others are not hurt."""
-        images = [page.image() for page in pages]
+        return self._packed(pages, versions, self._embedded(pages, [page.image() for page in pages], found), found)
+
+    def start(self, pages: Sequence[Page], versions: Sequence[str], found: Fingerprint) -> Future[list[EncodedPage]]:
+        """`encode` in the background, in order: while one chunk is on the GPU, the next is cut and the last packed."""
+        if self._threads is None:
+            self._threads = (ThreadPoolExecutor(1), ThreadPoolExecutor(1), ThreadPoolExecutor(HANDS))
+        embedding, packing, hands = self._threads
+        cutter = self.model(found).processor
+        cut = [hands.submit(lambda page=page: cutter.page(page.image())) for page in pages]  # type: ignore[misc]
+        embedded = embedding.submit(self._embedded, pages, cut, found)
+        return packing.submit(lambda: self._packed(pages, versions, embedded.result(), found, hands.map))
+
+    def stop(self) -> None:
+        """End what `start` began; what was not begun yet is forgotten."""
+        threads, self._threads = self._threads, None
+        for pool in threads or ():
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _embedded(self, pages: Sequence[Page], images: Sequence[Any], found: Fingerprint) -> list[PageEmbedding | str]:
+        """images: pictures, or futures of cut ones."""
         model = self.model(found)
         try:
-            embedded: list[PageEmbedding | str] = list(model.encode_pages(images, progress=False))
+            ready = [image.result() if isinstance(image, Future) else image for image in images]
+            return list(model.encode_pages(ready, progress=False))
         except VarsDocError:
-            embedded = [self._one(model, image) for image in images]
-        return [
-            EncodedPage(page, None, result)
-            if isinstance(result, str)
-            else EncodedPage(page, pack(page, version, result, found))
-            for page, version, result in zip(pages, versions, embedded, strict=True)
-        ]
+            return [self._one(model, page.image()) for page in pages]
+
+    def _packed(
+        self,
+        pages: Sequence[Page],
+        versions: Sequence[str],
+        embedded: Sequence[PageEmbedding | str],
+        found: Fingerprint,
+        each: Callable[..., Iterable[EncodedPage]] = map,
+    ) -> list[EncodedPage]:
+        def one(page: Page, version: str, result: PageEmbedding | str) -> EncodedPage:
+            if isinstance(result, str):
+                return EncodedPage(page, None, result)
+            return EncodedPage(page, pack(page, version, result, found))
+
+        return list(each(one, pages, versions, embedded))
 
     def _one(self, model: VarsDoc, image: Any) -> PageEmbedding | str:
         try:

@@ -60,6 +60,7 @@ def rank(snapshot: Snapshot, request: Request) -> Ranked:
         words = text_ranking(snapshot, request.words, allowed, max(10 * request.k, 100))
         rows = np.unique(np.concatenate([rows, words]))
     scores = score_rows(snapshot, request.query.vectors, rows, request.aggregation)
+    rows, scores = _leading(snapshot, request, rows, scores, words)
     order = _order(snapshot, rows, scores.total[0].numpy())
     fused = None
     if request.words is not None:
@@ -81,7 +82,8 @@ def candidates(snapshot: Snapshot, request: Request, allowed: np.ndarray) -> np.
         raise ConfigError(f"candidates must be 1 or more, not {request.candidates}.")
     rows = np.flatnonzero(allowed)
     wanted = request.candidates or max(default_candidates(len(rows)), 4 * request.k)
-    if request.exhaustive or len(rows) <= wanted:
+    everything = request.exhaustive or (snapshot.held is not None and request.candidates is None)
+    if everything or len(rows) <= wanted:
         return rows
     return np.sort(snapshot.first_stage.search(request.query.vectors, wanted, allowed))
 
@@ -90,6 +92,9 @@ def score_rows(snapshot: Snapshot, query: np.ndarray, rows: np.ndarray, aggregat
     """Exact scores of some rows, resident or not."""
     import torch
 
+    if snapshot.held is not None:
+        found = snapshot.held.score([query], None if len(rows) == len(snapshot.held) else rows, aggregation)
+        return Scores(found.total.cpu(), found.variants.cpu(), found.query_tokens)
     if snapshot.packed is not None or len(rows) <= _ON_DEMAND_PAGES:
         pages, numbers = snapshot.codes(rows)
         return score_packed([query], pages, numbers, aggregation)
@@ -99,6 +104,24 @@ def score_rows(snapshot: Snapshot, query: np.ndarray, rows: np.ndarray, aggregat
         parts.append(score_packed([query], pages, numbers, aggregation))
     total, variants = (torch.cat(x, 1) for x in ([p.total for p in parts], [p.variants for p in parts]))
     return Scores(total, variants, parts[0].query_tokens)
+
+
+def _leading(
+    snapshot: Snapshot, request: Request, rows: np.ndarray, scores: Scores, words: np.ndarray
+) -> tuple[np.ndarray, Scores]:
+    """Only what can be among the answers: putting a million rows in order takes longer than scoring them did."""
+    if request.words is None:
+        wanted = request.k
+    elif snapshot.held is not None:  # as many as a first stage would have let through to the fusion
+        wanted = max(default_candidates(len(rows)), 4 * request.k)
+    else:
+        return rows, scores
+    if len(rows) <= wanted:
+        return rows, scores
+    total = scores.total[0].numpy()
+    least = np.partition(total, len(total) - wanted)[len(total) - wanted]
+    kept = np.flatnonzero((total >= least) | np.isin(rows, words))  # every one of equal score: _order decides
+    return rows[kept], Scores(scores.total[:, kept], scores.variants[:, kept], scores.query_tokens)
 
 
 def _order(snapshot: Snapshot, rows: np.ndarray, scores: np.ndarray) -> np.ndarray:

@@ -7,6 +7,7 @@ Its choices:
 - A document is taken whole or not at all: if its pages are not all there (a writer replaced it between the two reads),
   the documents are read again.
 - Codes are resident up to a budget; beyond it those of the candidates are taken from Lance. Both give the same scores.
+- With `hold`, codes lie on that device instead (scoring.device) as long as they fit there, and every page is scored.
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from varsdoc.errors import CollectionError
+from varsdoc.errors import CollectionError, MissingError
 from varsdoc.index.first_stage import FirstStage, summary_from_bytes
 from varsdoc.index.store import Store, read_state
 from varsdoc.index.tables import COLLECTION, State, StoredDocument, read_document
 from varsdoc.index.tidying import KEEP_VERSIONS
 from varsdoc.scoring.packed import PackedPages
+
+if TYPE_CHECKING:
+    from varsdoc.scoring.device import DevicePages
 
 _LIGHT = ["version", "page", "id", "rows", "cols", "image_start", "width", "height"]
 _ATTEMPTS = 8
@@ -48,9 +52,10 @@ class PageRow:
 class Snapshot:
     """A reader's view. `refresh` moves it to the latest commit; everything else looks at one moment."""
 
-    def __init__(self, store: Store, memory: int, lists: bool = True) -> None:
+    def __init__(self, store: Store, memory: int, lists: bool = True, hold: str | None = None) -> None:
         store.require()
         self._lists = lists
+        self._hold = hold
         self.memory = memory
         self._store = store
         self._collection = store.open(COLLECTION)
@@ -68,6 +73,8 @@ class Snapshot:
         never = {} if self._lists else {"clustered_from": sys.maxsize}
         self.first_stage = FirstStage(self.state.fingerprint.dim, **never)
         self.packed: PackedPages | None = PackedPages()
+        self.held: DevicePages | None = None
+        self._place = ""  # of the codes: device, memory or store
         self._row_ids = np.zeros(0, np.int64)  # Lance's, valid in the version of `_pages`
         self._rows: dict[tuple[str, int], int] = {}
         self._ids: dict[str, int] = {}
@@ -131,7 +138,7 @@ class Snapshot:
         if any(counts[version] != document.pages for version, document in wanted.items()):
             return False
         gone = [row for key, row in self._rows.items() if key not in row_ids]
-        if len(gone) * 2 > len(self._rows) or (self.packed is None and self._fits(wanted)):
+        if len(gone) * 2 > len(self._rows) or self._place_for(wanted) not in (self._place, "store"):
             self._clear()
             gone = []
         self._drop(gone)
@@ -146,6 +153,14 @@ class Snapshot:
     def _fits(self, documents: dict[str, StoredDocument]) -> bool:
         return sum(document.code_bytes for document in documents.values()) <= self.memory
 
+    def _place_for(self, documents: dict[str, StoredDocument]) -> str:
+        if self._hold is not None:
+            from varsdoc.index.holding import fits
+
+            if fits(self._hold, sum(document.code_bytes for document in documents.values()), self.held):
+                return "device"
+        return "memory" if self._fits(documents) else "store"
+
     def _drop(self, rows: list[int]) -> None:
         if rows:
             self.alive[rows] = False
@@ -154,19 +169,27 @@ class Snapshot:
             self._ids = {page_id: row for page_id, row in self._ids.items() if self.alive[row]}
 
     def _add(self, new: list[tuple[str, int]], row_ids: dict[tuple[str, int], int]) -> None:
-        resident = self._fits(self.documents)
-        if not resident:
+        self._place = self._place_for(self.documents)
+        if self._place != "memory":
             self.packed = None
-        columns = [*_LIGHT, "summary", *(["codes"] if resident else [])]
+        if self._place != "device":
+            self.held = None
+        columns = [*_LIGHT, "summary", *([] if self._place == "store" else ["codes"])]
         dim = self.state.fingerprint.dim
         summaries: list[np.ndarray] = []  # added together: each adding may build inverted lists anew
         for start in range(0, len(new), _BATCH_ROWS):
-            for row in self._fetch([row_ids[key] for key in new[start : start + _BATCH_ROWS]], columns):
+            rows = self._fetch([row_ids[key] for key in new[start : start + _BATCH_ROWS]], columns)
+            for row in rows:
                 self._rows[row["version"], row["page"]] = self._ids[row["id"]] = len(self.pages)
                 self.pages.append(_page_row(row, self.documents[row["version"]]))
                 summaries.append(summary_from_bytes(row["summary"], dim))
                 if self.packed is not None:
                     self.packed.append(row["codes"])
+            if self._place == "device":
+                from varsdoc.index.holding import upload
+
+                assert self._hold is not None
+                self.held = upload(self._hold, self.held, [row["codes"] for row in rows])
         if new:
             self.first_stage.add(summaries)
             self.alive = np.concatenate([self.alive, np.ones(len(new), bool)])
@@ -197,6 +220,12 @@ class Snapshot:
     def row_of_id(self, page_id: str) -> int | None:
         """The visible row of a page id."""
         return self._ids.get(page_id)
+
+    def require_row(self, page_id: str) -> int:
+        row = self.row_of_id(page_id)
+        if row is None:
+            raise MissingError(f"There is no page {page_id} in this collection (any more).")
+        return row
 
     def rows_of(self, document_ids: Iterable[str]) -> np.ndarray:
         """(rows,) true on the pages of these documents."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from varsdoc.errors import FilterError
 from varsdoc.index.snapshot import PageRow
+from varsdoc.index.tables import StoredDocument
 
 MAX_LENGTH = 10_000
 FUNCTIONS = frozenset(
@@ -51,6 +52,12 @@ class Filter:
         mask = np.zeros(size, bool)
         mask[found["row"].to_numpy()] = True
         return mask
+
+
+def passing(documents: Sequence[StoredDocument], where: str) -> list[bool]:
+    """Which documents pass, each as its first page."""
+    rows = [PageRow(document, 0, "", (0, 0), 0, 0, 0) for document in documents]
+    return [bool(one) for one in Filter(range(len(rows)), rows).mask(where, len(rows))]
 
 
 def _columns(rows: Sequence[int], pages: Sequence[PageRow]) -> Any:

@@ -112,8 +112,8 @@ def lead_keys(q: Tensor, k: Tensor, v: Tensor, extra_k: Tensor, extra_v: Tensor,
     return out[:, :, p:]
 
 
-def causal_with_lse(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Causal attention and the log-sum-exp of each row's logits, (B, heads, S) in float32. Inference only."""
+def causal_with_lse(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool = True) -> tuple[Tensor, Tensor]:
+    """Attention, causal or full, and the log-sum-exp of each row's logits, (B, heads, S) float32. Inference only."""
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise RuntimeError(
             "The fused log-sum-exp has no gradient, so this path would train wrongly without an error; "
@@ -121,13 +121,13 @@ def causal_with_lse(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tens
         )
     aten = torch.ops.aten
     if q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True, scale=scale)[:2]
+        out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)[:2]
     elif q.device.type == "cuda" and q.dtype != torch.float32 and _has_flash(q):
-        out, lse = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, True, False, scale=scale)[:2]
+        out, lse = aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)[:2]
     elif q.device.type == "cuda":
-        out, lse = aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, True, scale=scale)[:2]
+        out, lse = aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)[:2]
     else:
-        out, lse = causal_with_lse_reference(q, k, v, scale)
+        out, lse = causal_with_lse_reference(q, k, v, scale, causal)
     return out, lse[..., : q.shape[2]].float()
 
 
@@ -136,11 +136,14 @@ def _has_flash(q: Tensor) -> bool:
     return torch.cuda.get_device_capability(q.device)[0] >= 8 and q.shape[-1] % 8 == 0
 
 
-def causal_with_lse_reference(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def causal_with_lse_reference(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool = True
+) -> tuple[Tensor, Tensor]:
     """What `causal_with_lse` computes, written out; also where no fused kernel is known."""
-    rows = q.shape[2]
-    future = torch.ones(rows, rows, dtype=torch.bool, device=q.device).triu(1)
-    logits = (q.float() @ k.float().transpose(2, 3) * scale).masked_fill(future, torch.finfo(torch.float32).min)
+    logits = q.float() @ k.float().transpose(2, 3) * scale
+    if causal:
+        future = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device).triu(1)
+        logits = logits.masked_fill(future, torch.finfo(torch.float32).min)
     return (logits.softmax(-1) @ v.float()).to(q.dtype), logits.logsumexp(-1)
 
 

@@ -22,6 +22,11 @@ IMAGE_TOKEN = "<|image_pad|>"
 
 
 class _Batch:
+    def pinned(self: BatchT) -> BatchT:
+        """In page-locked memory, from which a GPU copies without the host waiting."""
+        kept = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return type(self)(**{k: v.pin_memory() if isinstance(v, torch.Tensor) else v for k, v in kept.items()})
+
     def to(self: BatchT, device: torch.device | str) -> BatchT:
         moved = {
             f.name: value.to(device, non_blocking=True)
@@ -105,8 +110,10 @@ class Processor:
     def image_start(self) -> int:
         return len(self._before)
 
-    def page(self, image: ImageLike, name: str = "the page") -> Patches:
-        """Read and cut one page. Needs no torch, so it can run in a worker process."""
+    def page(self, image: ImageLike | Patches, name: str = "the page") -> Patches:
+        """Read and cut one page; one that was cut already is taken as it is. Needs no torch, so a worker can do it."""
+        if isinstance(image, Patches):
+            return image
         return cut(read_image(image, name), self.config)
 
     def page_tokens(self, patches: Patches) -> int:

@@ -13,24 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
-from PIL import Image
 from tokenizers import Tokenizer
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.image import ImageLike
-from varsdoc.model import lora
+from varsdoc.model import encoding, lora
 from varsdoc.model.branches import Plan, encode_inference, encode_reference, encode_training
 from varsdoc.model.config import Heads, LoraSettings, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
-from varsdoc.model.embeddings import Encoded, PageEmbedding, group_by_size, progress_bar
+from varsdoc.model.embeddings import Encoded, PageEmbedding
 from varsdoc.model.fingerprint import Origin, model_hash, state_of
 from varsdoc.model.int8 import to_int8
 from varsdoc.model.patches import Patches
@@ -39,13 +36,12 @@ from varsdoc.model.qwen25vl import Qwen25VL, build
 from varsdoc.model.saving import SHARD_BYTES, save
 
 if TYPE_CHECKING:
+    from varsdoc.model.fast import FastEncoder
     from varsdoc.scoring import Aggregation, Scores
 
 EncodePath = Literal["reference", "inference", "training"]
 NORM_EPSILON = 1e-12
 PROBE_NOISE = 0.02
-# Document tokens per forward pass. On a CPU one large page fills the cores; more only costs memory.
-BATCH_TOKENS = {"cpu": 2048, "cuda": 32 * 1024}
 
 
 class VarsDoc(nn.Module):
@@ -62,6 +58,8 @@ class VarsDoc(nn.Module):
         self.source = "fresh weights"
         self.base: str | None = None  # where the backbone's weights lie, for adapters that stand on them
         self.origin: Origin | None = None
+        self.fast: FastEncoder | None = None
+        self._fast_options: dict[str, Any] = {}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.backbone = build(config.backbone)
@@ -150,69 +148,60 @@ class VarsDoc(nn.Module):
 
     @torch.no_grad()
     def encode_pages(
-        self, images: Iterable[ImageLike], *, batch_tokens: int | None = None, progress: bool | None = None
+        self,
+        images: Iterable[ImageLike | Patches],
+        *,
+        batch_tokens: int | None = None,
+        progress: bool | None = None,
+        workers: int | None = None,
     ) -> list[PageEmbedding]:
         """Encode page images, in their order. Pages of like size share a batch; batching changes nothing in a result.
 
-        images        Pillow images, NumPy arrays, paths or bytes; any iterable, read a few batches ahead
+        images        Pillow images, NumPy arrays, paths, bytes, or pages that `processor.page` cut; any iterable, read
+                      a few batches ahead
         batch_tokens  document tokens per forward pass; default by device
         progress      a bar on stderr; default: where stderr is a terminal and there is something to wait for
+        workers       threads that read and cut pages while others are encoded; default: some beside a GPU, else none
         """
-        if isinstance(images, np.ndarray) and images.ndim == 4:
-            images = list(images)
-        if isinstance(images, Image.Image | np.ndarray | str | Path | bytes):
-            raise InputError("encode_pages takes a list of pages; put the single page in brackets: [page].")
-        if not isinstance(images, Iterable):
-            raise InputError(f"encode_pages takes a list of pages, not {images!r}.")
-        budget = self._budget(batch_tokens)
-        total = len(images) if isinstance(images, Sequence) else None
-        results: list[PageEmbedding] = []
-        named = enumerate(images)
-        with progress_bar(total, "page", progress) as bar:
-            # A few batches' worth at a time: enough to sort by size, bounded whatever the length of the iterable.
-            while chunk := [self.processor.page(image, f"page {i}") for i, image in islice(named, 64)]:
-                results.extend(self._encode_chunk(chunk, budget, bar))
-        return results
-
-    def _budget(self, batch_tokens: int | None) -> int:
-        if batch_tokens is not None and (not isinstance(batch_tokens, int) or batch_tokens < 1):
-            raise ConfigError(f"batch_tokens must be 1 or more, not {batch_tokens!r}.")
-        return batch_tokens or BATCH_TOKENS.get(self.device.type, BATCH_TOKENS["cpu"])
-
-    def _encode_chunk(self, pages: list[Patches], budget: int, bar: Any) -> list[PageEmbedding]:
-        sizes = [self.processor.page_tokens(page) for page in pages]
-        results: dict[int, PageEmbedding] = {}
-        for group in group_by_size(sizes, budget):
-            batch = self.processor.pages([pages[i] for i in group]).to(self.device)
-            encoded = self.forward_pages(batch, "inference")
-            for i, vectors, mask in zip(group, encoded.vectors, encoded.mask, strict=True):
-                merge = self.config.merge_size
-                grid = (pages[i].rows // merge, pages[i].cols // merge)
-                variants = vectors[:, mask].to(self.dtype).cpu()
-                results[i] = PageEmbedding(variants, grid, batch.image_start)
-            bar.update(len(group))
-        return [results[i] for i in range(len(pages))]
+        return encoding.encode_pages(self, images, batch_tokens, progress, workers)
 
     @torch.no_grad()
     def encode_queries(
         self, queries: Iterable[str], *, batch_tokens: int | None = None, progress: bool | None = None
     ) -> list[Tensor]:
         """Encode questions, in their order: one (T, dim) tensor each. Texts beyond max_query_tokens are cut."""
-        if isinstance(queries, str):
-            raise InputError("encode_queries takes a list of questions; put the single one in brackets: [question].")
-        if not isinstance(queries, Iterable):
-            raise InputError(f"encode_queries takes a list of questions, not {queries!r}.")
-        ids = [self.processor.query_ids(text, f"query {i}") for i, text in enumerate(queries)]
-        budget = self._budget(batch_tokens)
-        results: dict[int, Tensor] = {}
-        with progress_bar(len(ids), "query", progress) as bar:
-            for group in group_by_size([len(row) for row in ids], budget):
-                batch = self.processor.queries([ids[i] for i in group]).to(self.device)
-                encoded = self.forward_queries(batch, "inference")
-                for i, vectors, mask in zip(group, encoded.vectors, encoded.mask, strict=True):
-                    results[i] = vectors[mask].to(self.dtype).cpu()
-                bar.update(len(group))
-        return [results[i] for i in range(len(ids))]
+        return encoding.encode_queries(self, queries, batch_tokens, progress)
+
+    def prepare(self, *, compile: bool = False, backend: str = "inductor", graphs: bool = True) -> VarsDoc:
+        """Encode through the fast path from now on (`model.fast`): the same embeddings, made for a GPU.
+
+        It lays out a second copy of the weights, and makes it anew where they change. Training is not affected.
+
+        compile  compile what stands between attentions with torch.compile: a minute at first, then faster pages
+        backend  of torch.compile
+        graphs   on CUDA, replay single questions from a CUDA graph
+        """
+        if self.compute_dtype == "int8":
+            raise ConfigError("The fast path computes in float; load the model in another dtype than int8.")
+        if lora.has_lora(self.backbone):
+            raise ConfigError("The fast path knows no LoRA; fold the adapter in first with merge_lora().")
+        from varsdoc.model.fast import FastEncoder
+
+        self._fast_options = {"compiled": compile, "backend": backend, "graphs": graphs}
+        with torch.no_grad():
+            self.fast = FastEncoder(self, compile, backend, graphs)
+        return self
+
+    def prepared(self) -> FastEncoder | None:
+        """The fast path, if `prepare` was called; made anew if a weight was written to since."""
+        if self.fast is not None and self.fast.stale:
+            self.fast = None
+            self.prepare(
+                compile=self._fast_options["compiled"],
+                backend=self._fast_options["backend"],
+                graphs=self._fast_options["graphs"],
+            )
+        return self.fast
 
     def score(
         self, queries: Sequence[Tensor], pages: Sequence[PageEmbedding], aggregation: Aggregation = "max"
@@ -247,6 +236,7 @@ class VarsDoc(nn.Module):
         if self.compute_dtype == "int8" and (wanted != "int8" or target.type != "cpu"):
             raise ConfigError("This model computes in int8 for good; load it again in another dtype.")
         known = self.origin is not None and self.origin.state == state_of(self)
+        self.fast = None
         self.to(device=target)
         self.convert(DTYPES.get(wanted, torch.float32))
         if wanted == "int8" and self.compute_dtype != "int8":
@@ -322,6 +312,7 @@ class VarsDoc(nn.Module):
                 copy += noise * spread.to(copy) * torch.randn(copy.shape, generator=generator).to(copy)
             return moved
 
+        self.fast = None
         self.reconfigure(config)
         if old.probes:
             probes = copies(self.probes, variants)
@@ -338,11 +329,13 @@ class VarsDoc(nn.Module):
 
     def set_trainable(self, settings: LoraSettings | None = None, vision: bool = False) -> VarsDoc:
         """What gradients reach: LoRA + probes + heads, or everything (None); the vision tower only on request."""
+        self.fast = None
         lora.set_trainable(self, settings, vision)
         return self
 
     def merge_lora(self) -> VarsDoc:
         """Fold a LoRA adapter into the weights."""
+        self.fast = None
         lora.merge_lora(self.backbone)
         return self
 

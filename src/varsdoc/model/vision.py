@@ -40,7 +40,7 @@ def encode_patches(visual: nn.Module, pixels: Tensor, grids: Sequence[tuple[int,
     unit = config.spatial_merge_size**2
     pixels = pixels.view(len(layout.order), unit, -1)[layout.order].flatten(0, 1)
     hidden = _embed(visual, pixels, mean, std)
-    rotary = _rotary(config, layout.coordinates, device)
+    rotary = vision_rotary(config, layout.coordinates)
     whole = torch.tensor([0, len(hidden)], dtype=torch.int32)
     blocks: Any = visual.blocks
     for i, block in enumerate(blocks):
@@ -58,11 +58,11 @@ def _embed(visual: Any, pixels: Tensor, mean: Any, std: Any) -> Tensor:
     return F.linear(values.flatten(1).to(weight.dtype), weight.sum(2).flatten(1))
 
 
-def _rotary(config: Any, coordinates: Tensor, device: torch.device) -> tuple[Tensor, Tensor]:
+def vision_rotary(config: Any, coordinates: Tensor) -> tuple[Tensor, Tensor]:
     """Axial rotation, as `Qwen2_5_VLVisionRotaryEmbedding`: half of a head turns with the row, half with the column."""
     theta = (getattr(config, "rope_parameters", None) or {}).get("rope_theta", 10000.0)
     width = config.hidden_size // config.num_heads // 2
-    speed = 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float, device=device) / width))
+    speed = 1.0 / (theta ** (torch.arange(0, width, 2, dtype=torch.float, device=coordinates.device) / width))
     angle = (coordinates[:, :, None].float() * speed).flatten(1)
     angle = torch.cat([angle, angle], dim=1)
     return angle.cos(), angle.sin()

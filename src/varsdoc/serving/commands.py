@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from varsdoc.errors import ConfigError
+from varsdoc.extras import needs
 from varsdoc.index.commands import Device, Dtype, Model
 
 _HELP = "The collection: a folder (made by the first upload), or a URI like s3://bucket/name; may be repeated."
@@ -46,13 +46,9 @@ def serve(
             file=sys.stderr,
         )
         raise typer.Exit(2)
-    try:
+    with needs("serve", "fastapi"), needs("serve", "uvicorn"), needs("serve", "python_multipart"):
         from varsdoc.serving.app import create_app
         from varsdoc.serving.server import serve as run
-    except ImportError as error:
-        raise ConfigError(
-            f"The server needs packages that are not installed ({error.name}); run: pip install 'varsdoc[serve]'"
-        ) from error
     settings = Settings(token, (host, *(allow_host or [])), read_only, device, dtype, model, batch_ms)
     app = create_app(at, settings)
     names = ", ".join(one.name for one in app.state.service.library.collections)
@@ -65,6 +61,9 @@ def serve(
             webbrowser.open(address)
 
     code = run(app, host, port, settings.limits, ready)
+    if app.state.service.models.running:  # in the middle of a load: Python would wait for it, or trip over it
+        sys.stderr.flush()
+        os._exit(code)
     if code:
         raise typer.Exit(code)
 

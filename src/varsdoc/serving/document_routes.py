@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -99,7 +100,7 @@ async def upload(request: Request, here: ServiceOf, collection: CollectionName =
     job_id = new_id()
     staging = await here.run("write", folder.staging, job_id)
     try:
-        files, metadata = await receive(request, staging, here.settings.limits)
+        files, metadata = await receive(request, staging, here.settings.limits, partial(here.run, "upload"))
         job = await here.run("write", here.runner.submit, chosen, job_id, files, metadata)
     except BaseException as error:
         folder.clear(job_id)

@@ -1,6 +1,7 @@
 """What every request passes before it reaches a route, and what every answer carries.
 
-- The Host header must name this server: a foreign page whose name was made to point here (DNS rebinding) does not.
+- The Host header must name this server, or be a bare address: a foreign page whose name was made to point here (DNS
+  rebinding) has neither.
 - A method that changes something must not come from another site's page (Origin, Sec-Fetch-Site).
 - Token or session, except for the page itself, /health, /session and the description of the API.
 - So many requests at a time; so many bytes of a body, counted as they come; so much patience with slow clients.
@@ -10,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections.abc import Mapping
 
@@ -47,34 +49,38 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = _Sent(send)
-        upload = scope["method"] == "POST" and scope["path"] == "/documents"
+        sent = _Sent(send, self._settings.limits.send_seconds)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        upload = scope["method"] == "POST" and path == "/documents"
         self._running += 1
         self._uploading += upload
         try:
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-            self._admit(scope, headers, upload)
+            self._admit(scope["method"], path, headers)
+            self._bound(upload)
             most = self._settings.limits.upload + (1 << 20) if upload else self._settings.limits.body
             body = _Body(receive, headers, most, self._settings, upload)
             await self._app(scope, body.receive, sent)
         except Exception as error:
             if sent.started:  # too late to say anything: the connection ends
-                of_error(error)
+                if not isinstance(error, asyncio.TimeoutError):
+                    of_error(error)
             else:
                 await of_error(error).response()(scope, receive, sent)
         finally:
             self._running -= 1
             self._uploading -= upload
 
-    def _admit(self, scope: Scope, headers: Mapping[str, str], upload: bool) -> None:
+    def _admit(self, method: str, path: str, headers: Mapping[str, str]) -> None:
         host = _host(headers.get("host", ""))
-        if host not in self._hosts:
+        if host not in self._hosts and not _is_address(host):
             raise Problem(421, "This server does not answer to that name; --allow-host adds one.")
-        if scope["method"] not in SAFE:
+        if method not in SAFE:
             _require_same_site(headers)
-        path = scope["path"]
         if path not in _OPEN and not path.startswith("/static/") and not self._sessions.may(headers):
             raise Problem(401, "Give the server's token.", {"WWW-Authenticate": "Bearer"})
+
+    def _bound(self, upload: bool) -> None:
         if self._running > self._settings.limits.requests:
             raise busy("Too many requests at a time; ask again in a moment.")
         if upload and self._uploading > self._settings.limits.uploads:
@@ -82,17 +88,17 @@ class Guard:
 
 
 class _Sent:
-    """Adds the headers."""
+    """Adds the headers, and does not wait for ever for a client that reads nothing."""
 
-    def __init__(self, send: Send) -> None:
-        self._send, self.started = send, False
+    def __init__(self, send: Send, seconds: float) -> None:
+        self._send, self._seconds, self.started = send, seconds, False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.started = True
             have = {name.lower() for name, _ in message["headers"]}
             message["headers"] = [*message["headers"], *(pair for pair in _RAW if pair[0] not in have)]
-        await self._send(message)
+        await asyncio.wait_for(self._send(message), self._seconds)
 
 
 class _Body:
@@ -143,6 +149,14 @@ def _require_same_site(headers: Mapping[str, str]) -> None:
         raise Problem(403, "Another site's page may not do this.")
     if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
         raise Problem(403, "Another site's page may not do this.")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _host(header: str) -> str:

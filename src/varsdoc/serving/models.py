@@ -62,6 +62,11 @@ class Models:
         self._waiting.put(None)
         self._thread.join(seconds)
 
+    @property
+    def running(self) -> bool:
+        """Whether the thread is still at work, loading a model perhaps."""
+        return self._thread.is_alive()
+
     def status(self) -> tuple[str, str | None]:
         """loading, ready or failed, and why."""
         with self._guard:
@@ -129,6 +134,8 @@ class Models:
     def _model(self, found: Fingerprint | None) -> VarsDoc:
         key = _key(found)
         if key in self._models:
+            with self._guard:
+                self._loading.discard(key)  # another collection with the same encoder was first
             return self._models[key]
         with self._guard:
             self._loading.add(key)
@@ -148,7 +155,8 @@ class Models:
             raise busy(f"The model cannot be loaded: {reason}", 5) from error
         with self._guard:
             self._models[key] = self._models[own] = model
-            self._failed.pop(key, None)
+            for one in (key, None):  # what a new collection lacked, it has found since
+                self._failed.pop(one, None)
             self._loading.discard(key)
         return model
 

@@ -1,4 +1,4 @@
-"""The jobs of all collections, one at a time, each in a process of its own (job_process).
+"""The jobs of all collections, one at a time, in a process beside the server (job_process).
 
 - A job is on disk before its upload is answered. SIGTERM puts the running one back to wait; a server that was killed
   finds it still `running` and takes it up again, at most `_ATTEMPTS` times: a document that kills every process must
@@ -9,18 +9,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
-import subprocess
-import sys
 import threading
 from collections import deque
 from typing import Any
 
 from varsdoc.errors import BusyError
 from varsdoc.index.lock import folder_lock
-from varsdoc.serving import job_process
+from varsdoc.serving.job_process import JobProcess, Order
 from varsdoc.serving.jobs import Job, JobFolder, file_hash, now
 from varsdoc.serving.library import Collection
 from varsdoc.serving.names import place
@@ -30,6 +26,7 @@ from varsdoc.serving.settings import Settings
 from varsdoc.serving.uploads import Received
 
 _ATTEMPTS = 3
+_IDLE_SECONDS = 60.0  # then the process goes, and its memory with it
 _ELSEWHERE = "Another server looks after this collection's uploads; use that one."
 
 
@@ -46,7 +43,7 @@ class Runner:
         self._claimed: set[str] = set()
         self._changed = threading.Condition()
         self._stopping = False
-        self._process: subprocess.Popen[str] | None = None
+        self._process: JobProcess | None = None
         self._running: str | None = None
         self._thread = threading.Thread(target=self._run, name="varsdoc-jobs", daemon=True)
 
@@ -64,7 +61,7 @@ class Runner:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
-            _end(self._process)
+            self._end_process()
         if self._thread.is_alive():
             self._thread.join(seconds)
         self._claims.close()
@@ -157,7 +154,7 @@ class Runner:
                 raise Problem(409, f"The job is {job.state} already.")
             if job.id == self._running:
                 job.state = "cancelled"  # its thread sees that the process ended, and settles the rest
-                _end(self._process)
+                self._end_process()
             else:
                 self._queue.remove(job.id)
                 self._close(job, self._folders[job.collection], "cancelled", None)
@@ -167,7 +164,8 @@ class Runner:
         while True:
             with self._changed:
                 while not self._queue and not self._stopping:
-                    self._changed.wait()
+                    if not self._changed.wait(_IDLE_SECONDS):
+                        self._let_go()
                 if self._stopping:
                     return
                 job = self._jobs[self._queue.popleft()]
@@ -179,17 +177,20 @@ class Runner:
                 with contextlib.suppress(OSError):
                     self._close(job, self._folders[job.collection], "failed", "The server could not run it.")
             finally:
-                self._running = self._process = None
+                self._running = None
 
     def _do(self, job: Job) -> None:
         folder = self._folders[job.collection]
         job.pages_done, job.pages_total, job.detail = 0, None, None
         folder.write(job)
         with self._changed:
-            if job.is_open and not self._stopping:
-                self._process = job_process.start(self._order(job, folder))
-        last = self._listen(job)
-        _end(self._process)
+            going = job.is_open and not self._stopping
+            if going:
+                self._process = self._process or JobProcess()
+                self._process.send(self._order(job, folder))
+        last = self._listen(job, self._process) if going and self._process is not None else None
+        if last is None:
+            self._let_go()
         if self._stopping and last is None:
             job.state, job.detail = "waiting", "The server was stopped; it goes on when it starts again."
             folder.write(job)
@@ -209,11 +210,11 @@ class Runner:
         job.pages_total = job.pages_done = job.added + job.replaced + job.unchanged
         self._close(job, folder, "failed" if nothing else "done", job.failed[0]["reason"] if nothing else None)
 
-    def _order(self, job: Job, folder: JobFolder) -> job_process.Order:
+    def _order(self, job: Job, folder: JobFolder) -> Order:
         settings, collection = self._settings, self._collections[job.collection]
         waiting = [str(folder.uploads / path) for path in job.paths]
         places = [str(folder.files / place(name)) for name in job.files]
-        return job_process.Order(
+        return Order(
             uri=str(collection.folder),
             files=[*zip(job.files, waiting, places, strict=True)],
             metadata=job.metadata,
@@ -224,15 +225,21 @@ class Runner:
             dtype=settings.dtype,
         )
 
-    def _listen(self, job: Job) -> dict[str, Any] | None:
+    def _let_go(self) -> None:
+        """Of a process that has ended, or that nobody needs: it holds a model."""
+        self._end_process()
+        self._process = None
+
+    def _end_process(self) -> None:
+        if self._process is not None:
+            self._process.end()
+
+    def _listen(self, job: Job, process: JobProcess) -> dict[str, Any] | None:
         """What the process says until it ends; its last word, None where it had none."""
         opened = files = total = 0
-        for line in [] if self._process is None or self._process.stdout is None else self._process.stdout:
-            if not line.endswith("\n"):  # it was ended within a word
-                return None
-            said = json.loads(line)
+        while (said := process.hear()) is not None:
             if said["event"] in ("done", "failed"):
-                return dict(said)
+                return said
             if said["event"] == "files":
                 files = said["files"]
             elif said["event"] == "encoded":
@@ -261,15 +268,3 @@ class Runner:
             if wanted is not None and waiting.is_file() and file_hash(waiting) == wanted:
                 home.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(waiting, home)
-
-
-def _end(process: subprocess.Popen[str] | None) -> None:
-    """Now, with everything it started; its renderers see the end of their pipes."""
-    if process is None or process.returncode is not None:
-        return
-    if sys.platform == "win32":
-        process.kill()
-    else:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

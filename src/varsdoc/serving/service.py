@@ -50,6 +50,7 @@ class Service:
             "search": ThreadPoolExecutor(4, "varsdoc-search"),
             "picture": ThreadPoolExecutor(2, "varsdoc-picture"),
             "write": ThreadPoolExecutor(2, "varsdoc-write"),
+            "upload": ThreadPoolExecutor(2, "varsdoc-upload"),
         }
 
     def start(self) -> None:

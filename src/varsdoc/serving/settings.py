@@ -29,6 +29,7 @@ class Limits:
     batch: int = 64  # questions of one forward pass
     header_seconds: float = 10.0  # to send a request's head
     body_seconds: float = 20.0  # of silence within a body
+    send_seconds: float = 30.0  # for a client to take a piece of an answer
     upload_rate: float = 4096.0  # bytes a second that an upload must keep, after the first silence
     picture_bytes: int = 32 * MIB  # of thumbnails that are kept
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -136,8 +137,10 @@ def _check_kind(file: Received) -> None:
         raise Problem(415, f"{file.name!r} {what}.")
 
 
-async def receive(request: Request, folder: Path, limits: Limits) -> tuple[list[Received], dict[str, Any]]:
-    """The files of an upload, in `folder`, and its metadata."""
+async def receive(
+    request: Request, folder: Path, limits: Limits, run: Callable[..., Awaitable[Any]]
+) -> tuple[list[Received], dict[str, Any]]:
+    """The files of an upload, in `folder`, and its metadata. `run` calls in a thread: a disk may be slow."""
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary or len(boundary) > 200:
@@ -147,7 +150,7 @@ async def receive(request: Request, folder: Path, limits: Limits) -> tuple[list[
         parser = MultipartParser(boundary, parts.callbacks())  # type: ignore[arg-type]
         async for chunk in request.stream():
             if chunk:
-                parser.write(chunk)
+                await run(parser.write, chunk)
         parser.finalize()
     except FormParserError as error:
         raise Problem(422, f"The upload is not a whole multipart body ({error}).") from error

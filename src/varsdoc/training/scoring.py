@@ -3,7 +3,8 @@
 The similarity of 32 queries with 128 pages of 5 x 790 tokens is 2.6 GB in float32, and autograd would keep it.
 Only one number per (query token, page, variant) matters: which page token won. So the forward pass goes page by page,
 keeps the winners' indices alone, and the backward pass needs no similarity at all: the gradient of a maximum is the
-gradient of one product. Equal to `varsdoc.scoring.score_pages`, and in its gradients to plain autograd.
+gradient of one product. Equal to `varsdoc.scoring.score_pages`, and in its gradients to plain autograd. Sums are
+float32 where the vectors are narrower.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _MaxSim(torch.autograd.Function):
     ) -> Tensor:
         (q, t, d), (p, k, m, _) = queries.shape, pages.shape
         tokens = queries.reshape(q * t, d)
-        scores = queries.new_empty(q, p, k)
+        scores = torch.empty(q, p, k, dtype=_wide(queries.dtype), device=queries.device)
         winners = torch.empty(p, k, q * t, dtype=torch.int32, device=queries.device)
         for rows in _chunks(p, 2 * q * t * k * m * queries.element_size(), chunk_bytes):
             similarity = pages[rows] @ tokens.T  # (pages, K, M, Q * T)
@@ -47,7 +48,7 @@ class _MaxSim(torch.autograd.Function):
             best, index = similarity.max(2)
             winners[rows] = index.int()
             best = best.view(-1, k, q, t).masked_fill_(~query_mask, 0.0)
-            scores[:, rows] = best.sum(-1).permute(2, 0, 1)
+            scores[:, rows] = best.sum(-1, dtype=scores.dtype).permute(2, 0, 1)
         ctx.save_for_backward(queries, query_mask, pages, winners)
         ctx.chunk_bytes = chunk_bytes
         return scores
@@ -56,15 +57,22 @@ class _MaxSim(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None, None]:
         queries, query_mask, pages, winners = ctx.saved_tensors
         (q, t, d), (p, k, _, _) = queries.shape, pages.shape
-        tokens = queries.reshape(q * t, d)
-        to_queries, to_pages = torch.zeros_like(tokens), torch.zeros_like(pages)
-        for rows in _chunks(p, 2 * k * q * t * d * queries.element_size(), ctx.chunk_bytes):
+        wide = _wide(queries.dtype)
+        tokens = queries.reshape(q * t, d).to(wide)
+        to_queries, to_pages = torch.zeros_like(tokens), torch.empty_like(pages)
+        for rows in _chunks(p, 2 * k * q * t * d * tokens.element_size(), ctx.chunk_bytes):
             index = winners[rows].long()[..., None].expand(-1, -1, -1, d)  # (pages, K, Q * T, d)
             grad = grads[0][:, rows].permute(1, 2, 0)[..., None]  # (pages, K, Q, 1), the same for a query's tokens
-            weight = (grad * query_mask).flatten(2)  # (pages, K, Q * T)
+            weight = (grad * query_mask).flatten(2).to(wide)  # (pages, K, Q * T)
             to_queries += (pages[rows].gather(2, index) * weight[..., None]).sum((0, 1))
-            to_pages[rows] = to_pages[rows].scatter_add(2, index, weight[..., None] * tokens)
-        return to_queries.view_as(queries), None, to_pages, None, None
+            empty = torch.zeros(pages[rows].shape, dtype=wide, device=pages.device)
+            to_pages[rows] = empty.scatter_add_(2, index, weight[..., None] * tokens).to(pages.dtype)
+        return to_queries.view_as(queries).to(queries.dtype), None, to_pages, None, None
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """In what sums are kept: a sum of twenty in bfloat16 is one of 18.0, 18.125, 18.25 ..., and pages would tie."""
+    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
 
 
 def _chunks(count: int, bytes_each: int, limit: int) -> list[slice]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -84,25 +84,32 @@ def read_page(page: Any, long_side: int, grey: bool) -> tuple[np.ndarray, list[W
     try:
         runs = word_runs(text)
         frame = (image.shape[1], image.shape[0])
-        words: list[Word] = []
-        sizes: list[float] = []
-        block = line = 0
-        for characters, boxes in runs:
-            box = pixels(page, boxes, scale, frame)
-            if box is None:
-                continue
-            if words:
-                apart = box[1] - words[-1].box[1]
-                tall = max(words[-1].box[3] - words[-1].box[1], 4)
-                if abs(apart) > 0.6 * tall:
-                    line += 1
-                    # A new block begins after a gap, or where the text jumps back up to another column.
-                    block += int(apart > 2.2 * tall or apart < -tall)
-            words.append(Word(characters, box, "body", block, line))
-            sizes.append(box[3] - box[1])
+        boxes = [(characters, pixels(page, parts, scale, frame)) for characters, parts in runs]
+        words = in_lines([Word(characters, box, "body", 0, 0) for characters, box in boxes if box is not None])
     finally:
         text.close()
-    return image, words, sizes
+    return image, words, [word.box[3] - word.box[1] for word in words]
+
+
+def in_lines(words: Sequence[Word]) -> list[Word]:
+    """Words in reading order with the line and block that their boxes put them in.
+
+    >>> boxes = [(0, 0, 9, 10), (12, 1, 20, 10), (0, 14, 9, 24), (0, 80, 9, 90)]
+    >>> [(w.line, w.block) for w in in_lines([Word("a", box, "body", 0, 0) for box in boxes])]
+    [(0, 0), (0, 0), (1, 0), (2, 1)]
+    """
+    placed: list[Word] = []
+    block = line = 0
+    for word in words:
+        if placed:
+            before = placed[-1].box
+            apart, tall = word.box[1] - before[1], max(before[3] - before[1], 4)
+            if abs(apart) > 0.6 * tall:
+                line += 1
+                # A new block begins after a gap, or where the text jumps back up to another column.
+                block += int(apart > 2.2 * tall or apart < -tall)
+        placed.append(replace(word, block=block, line=line))
+    return placed
 
 
 def word_runs(text: Any) -> list[tuple[str, list[Box]]]:

@@ -22,16 +22,23 @@ class ReadConfig:
     align, scale     weight and scale of the word-to-cell loss
     transcripts      long queries per page made of what is printed; `transcribe` weighs their word-to-cell loss
     spell            weight of telling a cell's tokens from the vision tower alone
+    tell             weight of telling which pages of the step print a word, with `tell_temperature` on cosines;
+                     `tell_variants`: "best" variant of a page per word, or "each" by itself
     temperature      of the contrast on mean scores; hardness as in the adaptation stage
     variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`, and fresh
                      probes are moved apart by `probe_noise` of the spread of token embeddings
+    fresh            an expansion begins with new page heads: what shares a history stays alike
     balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
-    views            copies of each real page, moved and scaled a little
+    assign           weight of an even split of queries among variants that the scores must follow
+    aggregation      on what contrast and alignment work: the best variant ("max") or all variants' cells ("fused")
     min_visual_tokens  smaller pages are enlarged to this; null: as the source has it
-    pairs            judged folders with real pages and questions; `pairs_share` of the steps are drawn from them, once
+    source_variant   the variant of a source with several that goes on alone, where `variants` is 1
+    pairs            packs and judged folders with real pages; `pairs_share` of the steps are drawn from them, once
                      `pairs_from` of the piece is done: before a model reads, questions only teach it to guess
+    judge_every      steps, or `judge_minutes`, between judgements on the folders of `judged`
     max_minutes      the piece ends by then, its learning rate falling in time, whatever its steps
-    pool             generated pages held on the device, per thousand visual tokens of a portrait page
+    pool             generated pages held on the device, counted as portrait pages; `real_pool`: views of real ones
+    real_made        share of the pages that workers make which are views of real ones
     """
 
     stage: Literal["read"] = "read"
@@ -51,16 +58,22 @@ class ReadConfig:
     transcripts: int = 2
     transcribe: float = 1.0
     spell: float = 0.5
+    tell: float = 1.0
+    tell_temperature: float = 0.05
+    tell_variants: Literal["best", "each"] = "best"
     hardness: Literal["none", "paper", "normalised"] = "none"
     variants: int = 1
     branch_layers: int = 0
     noise: float = 0.0
     probe_noise: float = 0.0
+    fresh: bool = False
     balance: float = 0.1
     balance_temperature: float = 0.02
     diversity: float = 0.05
     gamma: float = 0.05
-    views: int = 1
+    assign: float = 0.0
+    aggregation: Literal["max", "fused"] = "max"
+    source_variant: int = 0
     min_visual_tokens: int | None = None
     align: float = 1.0
     scale: float = 20.0
@@ -69,11 +82,14 @@ class ReadConfig:
     texts: str | None = None
     workers: int = 14
     pool: int = 6000
+    real_pool: int = 4000
+    real_made: float = 0.35
     pairs: list[str] = field(default_factory=list)
     pairs_share: float = 0.25
     pairs_from: float = 0.5
     judged: list[str] = field(default_factory=list)
     judge_every: int = 2000
+    judge_minutes: float = 1e9
     save_every: int = 1000
     log_every: int = 50
     max_minutes: float = 1e9
@@ -97,11 +113,11 @@ def missing_folders(config: ReadConfig) -> list[str]:
 def check_read_config(path: str | Path) -> ReadConfig:
     """Read, inherit, check the values, without looking for what they name."""
     config: ReadConfig = build_settings(ReadConfig, read_settings(Path(path)), str(path))
-    positive = ("steps", "lr", "batch_tokens", "queries", "temperature", "scale", "workers", "pool", "save_every")
-    for name in (*positive, "log_every", "judge_every", "max_minutes"):
+    positive = ("steps", "lr", "batch_tokens", "queries", "temperature", "tell_temperature", "scale", "workers", "pool")
+    for name in (*positive, "real_pool", "log_every", "judge_every", "judge_minutes", "save_every", "max_minutes"):
         if not getattr(config, name) > 0:
             raise ConfigError(f"{path}: {name} must be above 0, not {getattr(config, name)}.")
-    for name in ("decay", "pairs_share", "pairs_from"):
+    for name in ("decay", "pairs_share", "pairs_from", "real_made"):
         if not 0 <= getattr(config, name) <= 1:
             raise ConfigError(f"{path}: {name} must lie between 0 and 1, not {getattr(config, name)}.")
     if not 1 <= config.contrast <= config.queries:

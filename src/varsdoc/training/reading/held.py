@@ -46,28 +46,35 @@ class Held:
         }
         tokenizer = model.processor.tokenizer
         ids = np.stack([tokenise(tokenizer, text, model.config)[0] for text in judged.queries])
-        return cls(Path(folder).name, judged, held, torch.from_numpy(ids).to(model.device).long())
+        return cls(Path(folder).name, judged, held, torch.from_numpy(ids).long())
 
     @torch.no_grad()
     def quality(self, model: VarsDoc, shapes: Shapes) -> dict[str, Any]:
         """NDCG@10; with several variants also the share of the most used one and of ties, on gold pages."""
-        mask = self.ids >= 0
-        vectors = torch.cat([query_vectors(model, part) for part in self.ids.split(256)])
+        ids = self.ids.to(model.device)  # it was loaded before the device was chosen
+        mask = ids >= 0
+        vectors = torch.cat([query_vectors(model, part) for part in ids.split(256)])
         sums = torch.empty(len(self.ids), len(self.judged.pages), model.config.variants)
+        fused = torch.empty(len(self.ids), len(self.judged.pages))
         for shape, (pixels, pages) in self.pixels.items():
             for start in range(0, len(pages), BATCH):
                 rows = pixels[start : start + BATCH].to(model.device)
                 encoded = model.forward_pages(shapes.batch(shape, rows), "training")
                 scores = score_all(vectors, mask, encoded.vectors, encoded.mask)
                 sums[:, pages[start : start + BATCH]] = scores.float().cpu()
-        total = sums.amax(-1)
-        gains = [ndcg(total[i], grades) for i, grades in enumerate(self.judged.grades)]
-        facts: dict[str, Any] = {self.name: round(sum(gains) / len(gains), 4)}
+                if model.config.variants > 1:
+                    together = encoded.vectors.flatten(1, 2)[:, None], encoded.mask.repeat(1, model.config.variants)
+                    fused[:, pages[start : start + BATCH]] = score_all(vectors, mask, *together)[..., 0].float().cpu()
+        facts: dict[str, Any] = {self.name: self._ndcg(sums.amax(-1))}
         if model.config.variants > 1:
+            facts[f"{self.name}/fused"] = self._ndcg(fused)
             own = torch.stack([sums[i, max(g, key=g.__getitem__)] for i, g in enumerate(self.judged.grades)])
             wins = torch.bincount(own.argmax(1), minlength=own.shape[1]).float() / len(own)
             facts[f"{self.name}/usage"] = [round(x, 3) for x in wins.tolist()]
             facts[f"{self.name}/tied"] = round(losses.tied(own).float().mean().item(), 3)
-            each = [sum(ndcg(sums[i, :, k], g) for i, g in enumerate(self.judged.grades)) for k in range(own.shape[1])]
-            facts[f"{self.name}/each"] = [round(x / len(gains), 4) for x in each]
+            facts[f"{self.name}/each"] = [self._ndcg(sums[..., k]) for k in range(own.shape[1])]
         return facts
+
+    def _ndcg(self, scores: Tensor) -> float:
+        gains = [ndcg(scores[i], grades) for i, grades in enumerate(self.judged.grades)]
+        return round(sum(gains) / len(gains), 4)

@@ -16,7 +16,8 @@ def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor) -> tuple[Tenso
     every = queries.reshape(b, 1, n * t, d) @ cells.transpose(2, 3)  # (B, K, N * T, C)
     every = every.unflatten(2, (n, t))
     with torch.no_grad():
-        sums = (every.amax(-1) * mask[:, None]).sum(-1)  # (B, K, N)
+        # In float32: sums of twenty in bfloat16 tie at every eighth, and ties would all go to the first variant.
+        sums = (every.amax(-1).float() * mask[:, None]).sum(-1)  # (B, K, N)
         winner = sums.argmax(1)
     if every.shape[1] == 1:
         return every[:, 0], winner
@@ -24,30 +25,15 @@ def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor) -> tuple[Tenso
     return every.gather(1, index)[:, 0], winner
 
 
-def alignment(similarity: Tensor, targets: Tensor, scale: float) -> Tensor:
+def alignment(similarity: Tensor, shown: Tensor, scale: float) -> Tensor:
     """-log of the softmax mass that a token puts on the cells of its word, mean over taught tokens.
 
-    similarity (..., C); targets (..., W) cell indices, -1 for none.
+    similarity (..., C); shown (..., C) bool: the cells of its word, none for a token that is not taught.
     Any of the word's cells will do, as in MaxSim: the loss asks for their sum, not for an even spread.
 
     Two cells, the token looks at neither: half of the mass is on its cell, log 2.
 
-    >>> alignment(torch.zeros(1, 2), torch.tensor([[1, -1]]), scale=20.0)
-    tensor(0.6931)
-    """
-    logits = scale * similarity.float()
-    wanted = targets.long()
-    taught = wanted[..., 0] >= 0
-    own = logits.gather(-1, wanted.clamp(min=0)).masked_fill(wanted < 0, -torch.inf)
-    own = own.masked_fill(~taught[..., None], 0.0).logsumexp(-1)
-    lost = logits.logsumexp(-1) - own
-    return (lost * taught).sum() / taught.sum().clamp(min=1)
-
-
-def shown_alignment(similarity: Tensor, shown: Tensor, scale: float) -> Tensor:
-    """The same with the word's cells as a mask (..., C).
-
-    >>> shown_alignment(torch.zeros(1, 2), torch.tensor([[False, True]]), scale=20.0)
+    >>> alignment(torch.zeros(1, 2), torch.tensor([[False, True]]), scale=20.0)
     tensor(0.6931)
     """
     logits = scale * similarity.float()
@@ -57,9 +43,8 @@ def shown_alignment(similarity: Tensor, shown: Tensor, scale: float) -> Tensor:
     return (lost * taught).sum() / taught.sum().clamp(min=1)
 
 
-def found(similarity: Tensor, targets: Tensor) -> Tensor:
+def found(similarity: Tensor, shown: Tensor) -> Tensor:
     """Share of taught tokens whose best cell is one of their word's: how well the model reads."""
-    best = similarity.argmax(-1)
-    taught = targets[..., 0] >= 0
-    hit = (targets == best[..., None]).any(-1) & taught
-    return hit.sum() / taught.sum().clamp(min=1)
+    best = similarity.argmax(-1, keepdim=True)
+    hit = shown.gather(-1, best)[..., 0]
+    return hit.sum() / shown.any(-1).sum().clamp(min=1)

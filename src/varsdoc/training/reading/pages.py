@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import multiprocessing as mp
 import queue
-from collections.abc import Iterator
+import random
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from PIL import Image
@@ -20,15 +22,18 @@ from tokenizers import Tokenizer
 from varsdoc.image import read_image
 from varsdoc.model.config import VarsConfig
 from varsdoc.model.patches import cut
-from varsdoc.training.generator import PageStream
+from varsdoc.training.generator import PageStream, Word
 from varsdoc.training.reading.printed import Speller, printed_tokens
-from varsdoc.training.reading.targets import CELLS, TOKENS, Grid, token_targets, tokenise
+from varsdoc.training.reading.targets import TOKENS, Grid, places, token_keys, tokenise
+from varsdoc.training.reading.words import NONE, presence, word_key
 from varsdoc.training.sources import DataError
 
 # Rows and columns of cells: portrait page, landscape page or chart, tall chart. Each one more is compiled once more.
 SHAPES = ((36, 28), (27, 37), (45, 22))
 QUERIES = 8
 CHUNK = 8
+CASED = 0.35  # of the pages are transcribed with their capitals; a tenth to a fifth of real questions' words have them
+READY = 4  # chunks that wait unpacked
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,14 @@ class Chunk:
     """Some pages of one shape. Grey pages travel with one channel."""
 
     shape: int
+    real: bool
     pixels: np.ndarray  # (n, patches, channels * patch * patch) uint8
     ids: np.ndarray  # (n, QUERIES, TOKENS) int16, -1 for padding
-    targets: np.ndarray  # (n, QUERIES, TOKENS, CELLS) int16
+    keys: np.ndarray  # (n, QUERIES, TOKENS) int32: the printed word that a token means
     page: np.ndarray  # (n,) int64: equal numbers are the same page
     printed: np.ndarray  # (n, PRINTED, 3) int32: every token of the page, see printed.py
+    places: np.ndarray  # (n, PLACES, 2) int32: every word and the cells that show it
+    present: np.ndarray  # (n, BITS / 8) uint8: which words the page prints
 
 
 def nearest_shape(height: int, width: int) -> int:
@@ -64,42 +72,85 @@ def cut_to_shape(image: np.ndarray | Image.Image, shape: int, config: VarsConfig
 
 
 @dataclass(frozen=True)
+class Page:
+    """A page to be taught, however it came: its image, its words in pixels of it, and what can be asked about it.
+
+    also   keys of words that can be seen but are not taught: cut off, or read with doubt
+    start  where the run of taught tokens begins on a page with too many, as a share
+    """
+
+    image: np.ndarray | Image.Image
+    words: Sequence[Word]
+    queries: Sequence[tuple[str, Sequence[tuple[int, int, int]]]]  # text, and which characters name which word
+    number: int
+    also: frozenset[int] = frozenset()
+    start: float = 0.0
+
+
+class Source(Protocol):
+    """An endless stream of real pages, the same for the same seed and worker."""
+
+    def part(self, worker: int, workers: int, start: int) -> Iterator[Page]: ...
+
+
+@dataclass(frozen=True)
 class Maker:
-    """Everything a worker needs, picklable."""
+    """Everything a worker needs. `real_share` of the pages it makes are views of real ones, where there are some."""
 
     stream: PageStream
     config: VarsConfig
     tokenizer: str  # its JSON
+    real: Source | None = None
+    real_share: float = 0.0
+    chunk: int = CHUNK
 
     def chunks(self, worker: int, workers: int, start: int) -> Iterator[Chunk]:
         tokenizer = Tokenizer.from_str(self.tokenizer)
         tokenizer.encode_special_tokens = True
         speller = Speller(tokenizer)
-        waiting: dict[int, list[tuple[Any, ...]]] = {}
-        for sample in self.stream.part(worker, workers, start):
-            if not sample.queries:
+        waiting: dict[tuple[int, bool, bool], list[tuple[Any, ...]]] = {}
+        for page, real in self._pages(worker, workers, start):
+            if not page.queries:
                 continue
-            shape = nearest_shape(*sample.image.shape[:2])
-            pixels = cut_to_shape(sample.image, shape, self.config)
-            grid = Grid(*SHAPES[shape], *sample.image.shape[:2])
-            ids, targets = self._queries(sample, grid, tokenizer)
-            printed = printed_tokens(sample.words, grid, speller, (sample.index * 0.618) % 1)
-            key = shape * 2 + (pixels.shape[1] > 196)
-            waiting.setdefault(key, []).append((pixels, ids, targets, sample.index, printed))
-            if len(waiting[key]) == CHUNK:
-                parts = [np.stack(part) for part in zip(*waiting.pop(key), strict=True)]
-                yield Chunk(shape, parts[0], parts[1], parts[2], parts[3].astype(np.int64), parts[4])
+            shape, row = self._row(page, tokenizer, speller)
+            kind = (shape, row[0].shape[1] > 196, real)
+            waiting.setdefault(kind, []).append(row)
+            if len(waiting[kind]) == self.chunk:
+                yield Chunk(shape, real, *(np.stack(part) for part in zip(*waiting.pop(kind), strict=True)))
 
-    def _queries(self, sample: Any, grid: Grid, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
-        ids = np.full((QUERIES, TOKENS), -1, dtype=np.int16)
-        targets = np.full((QUERIES, TOKENS, CELLS), -1, dtype=np.int16)
+    def _pages(self, worker: int, workers: int, start: int) -> Iterator[tuple[Page, bool]]:
+        generated = self.stream.part(worker, workers, start)
+        real = None if self.real is None else self.real.part(worker, workers, start)
+        rng = random.Random(f"varsdoc turns {start} {worker}")
+        while True:
+            if real is not None and rng.random() < self.real_share:
+                yield next(real), True
+            else:
+                sample = next(generated)
+                queries = [(query.text, query.links) for query in sample.queries]
+                yield Page(sample.image, sample.words, queries, sample.index, start=sample.index * 0.618 % 1), False
+
+    def _row(self, page: Page, tokenizer: Tokenizer, speller: Speller) -> tuple[int, tuple[Any, ...]]:
+        """The page as one row of a chunk: pixels, ids, keys, number, printed tokens, places, presence."""
+        picture = read_image(page.image)
+        shape = nearest_shape(picture.height, picture.width)
+        grid = Grid(*SHAPES[shape], picture.height, picture.width)
+        names = [word_key(word.text) for word in page.words]
+        ids, keys = self._queries(page, tokenizer)
+        cased = page.start * 97 % 1 < CASED  # by another digit of the same draw
+        printed = printed_tokens(page.words, grid, speller, page.start, cased)
+        present = presence([*names, *page.also])
+        pixels = cut_to_shape(picture, shape, self.config)
+        return shape, (pixels, ids, keys, np.int64(page.number), printed, places(page.words, names, grid), present)
+
+    def _queries(self, page: Page, tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+        ids = np.full((QUERIES, TOKENS), NONE, dtype=np.int16)
+        keys = np.full((QUERIES, TOKENS), NONE, dtype=np.int32)
         for q in range(QUERIES):
-            query = sample.queries[q % len(sample.queries)]
-            ids[q], offsets = tokenise(tokenizer, query.text, self.config)
-            targets[q, : len(offsets)] = token_targets(
-                sample.words, query.links, grid, offsets, len(self.config.query_prefix)
-            )
-        return ids, targets
+            text, links = page.queries[q % len(page.queries)]
+            ids[q], offsets = tokenise(tokenizer, text, self.config)
+            keys[q, : len(offsets)] = token_keys(page.words, links, offsets, len(self.config.query_prefix))
+        return ids, keys
 
 
 def _work(maker: Maker, worker: int, workers: int, start: int, out: Any, done: Any) -> None:
@@ -129,22 +180,43 @@ class Workers:
             context.Process(target=_work, args=(maker, i, count, start, self.queue, self.done), daemon=True)
             for i in range(count)
         ]
+        self.ready: queue.Queue[Chunk] = queue.Queue(maxsize=READY)
+        self.reader: threading.Thread | None = None
         for process in self.processes:
             process.start()
 
     def get(self, wait: bool) -> Chunk | None:
         """The next chunk; without waiting, None where none is ready."""
+        if self.reader is None:  # not earlier: a process with threads should not fork
+            self.reader = threading.Thread(target=self._read, daemon=True)
+            self.reader.start()
         while True:
             try:
-                return self.queue.get(timeout=5) if wait else self.queue.get_nowait()
+                return self.ready.get(timeout=5) if wait else self.ready.get_nowait()
             except queue.Empty:
                 if not wait:
                     return None
                 if not any(process.is_alive() for process in self.processes):
                     raise DataError("All page workers have died; their messages stand above.") from None
 
+    def _read(self) -> None:
+        """Unpack chunks beside the trainer: a coloured one is 19 MB, and the device waits meanwhile."""
+        while not self.done.is_set():
+            try:
+                chunk = self.queue.get(timeout=1)
+            except queue.Empty:
+                continue
+            while not self.done.is_set():
+                try:
+                    self.ready.put(chunk, timeout=1)
+                    break
+                except queue.Full:
+                    continue
+
     def close(self) -> None:
         self.done.set()
+        if self.reader is not None:
+            self.reader.join(timeout=5)
         for process in self.processes:
             process.join(timeout=5)
             if process.is_alive():

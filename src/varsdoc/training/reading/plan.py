@@ -21,10 +21,12 @@ class ReadPlan:
     def lines(self) -> list[str]:
         config = self.config
         start = config.source or f"random weights of {nano_config().blocks} blocks x {nano_config().hidden_size}"
-        pages = ", ".join(
-            f"{max(2, config.batch_tokens // (rows * cols))} of {rows} x {cols} cells" for rows, cols in SHAPES
+        largest = max(SHAPES, key=lambda shape: shape[0] * shape[1])
+        pages = (
+            f"{max(2, config.batch_tokens // (largest[0] * largest[1]))} of {' or '.join(map(_cells, SHAPES))} cells"
         )
-        held = sum(n * SHAPES[i][0] * SHAPES[i][1] * 4 * 588 for i, n in pool_sizes(config.pool).items())
+        pools = [pool_sizes(config.pool), *([pool_sizes(config.real_pool)] if config.pairs else [])]
+        held = sum(n * SHAPES[i][0] * SHAPES[i][1] * 4 * 588 for sizes in pools for i, n in sizes.items())
         return [
             f"model       {_variants(config)}, from {start}",
             f"steps       {config.steps:,} by {config.optimiser}; its rate falls over the last {config.decay:.0%}",
@@ -32,6 +34,10 @@ class ReadPlan:
             f"pool        {held / 1e9:.1f} GB of pages on the device, drawn by {config.workers} workers",
             *(f"missing     the folder {folder}" for folder in self.missing),
         ]
+
+
+def _cells(shape: tuple[int, int]) -> str:
+    return f"{shape[0]} x {shape[1]}"
 
 
 def _variants(config: ReadConfig) -> str:

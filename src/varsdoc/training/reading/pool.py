@@ -1,31 +1,35 @@
 """Pages held on the device and drawn at random, while workers replace the oldest.
 
 Drawing is decoupled from making: the GPU never waits for the renderer after the first fill, and a page is seen a few
-times with different queries. Real pages, once loaded, stay.
+times with different queries. Views of real pages come and go in a pool of their own, in the same way.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk
 from varsdoc.training.reading.printed import PRINTED
-from varsdoc.training.reading.targets import CELLS, TOKENS
+from varsdoc.training.reading.targets import PLACES, TOKENS
+from varsdoc.training.reading.words import BITS, NONE
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A batch of one shape: B pages with N queries each."""
+    """A batch of one shape: B pages with N queries each. Fields as in a chunk."""
 
     shape: int
     pixels: Tensor  # (B, patches, 588) uint8
     ids: Tensor  # (B, N, TOKENS), -1 for padding
-    targets: Tensor  # (B, N, TOKENS, CELLS)
+    keys: Tensor  # (B, N, TOKENS)
     page: Tensor  # (B,)
     printed: Tensor  # (B, PRINTED, 3)
+    places: Tensor  # (B, PLACES, 2)
+    present: Tensor  # (B, BITS / 8)
 
 
 SHARES = (0.6, 0.3, 0.1)  # of steps and of the pool, by shape
@@ -62,35 +66,39 @@ class Pool:
         ring = self.rings[shape]
         rows = torch.randperm(ring.filled, generator=self.generator, device=self.device)[:pages]
         picks = torch.rand(len(rows), QUERIES, generator=self.generator, device=self.device).argsort(1)[:, :queries]
-        ids = ring.ids[rows].gather(1, picks[..., None].expand(-1, -1, TOKENS))
-        targets = ring.targets[rows].gather(1, picks[..., None, None].expand(-1, -1, TOKENS, CELLS))
-        return Drawn(shape, ring.pixels[rows], ids, targets, ring.page[rows], ring.printed[rows])
+        picks = picks[..., None].expand(-1, -1, TOKENS)
+        asked = (ring.held[name][rows].gather(1, picks) for name in ("ids", "keys"))
+        rest = (ring.held[name][rows] for name in ("page", "printed", "places", "present"))
+        return Drawn(shape, ring.pixels[rows], *asked, *rest)
 
 
 class _Ring:
     def __init__(self, shape: int, size: int, device: torch.device) -> None:
         rows, cols = SHAPES[shape]
         self.pixels = torch.zeros(size, rows * cols * 4, 588, dtype=torch.uint8, device=device)
-        self.ids = torch.full((size, QUERIES, TOKENS), -1, dtype=torch.int16, device=device)
-        self.targets = torch.full((size, QUERIES, TOKENS, CELLS), -1, dtype=torch.int16, device=device)
-        self.printed = torch.full((size, PRINTED, 3), -1, dtype=torch.int32, device=device)
-        self.page = torch.full((size,), -1, dtype=torch.int64, device=device)
-        self.next = self.filled = 0
+        self.held = {
+            "ids": torch.full((size, QUERIES, TOKENS), NONE, dtype=torch.int16, device=device),
+            "keys": torch.full((size, QUERIES, TOKENS), NONE, dtype=torch.int32, device=device),
+            "page": torch.full((size,), NONE, dtype=torch.int64, device=device),
+            "printed": torch.full((size, PRINTED, 3), NONE, dtype=torch.int32, device=device),
+            "places": torch.full((size, PLACES, 2), NONE, dtype=torch.int32, device=device),
+            "present": torch.zeros((size, BITS // 8), dtype=torch.uint8, device=device),
+        }
+        self.size, self.next, self.filled, self.came = size, 0, 0, 0
 
     def add(self, chunk: Chunk) -> None:
-        size = len(self.page)
-        where = (torch.arange(len(chunk.page)) + self.next) % size
-        pixels = torch.from_numpy(chunk.pixels).to(self.page.device)
-        if pixels.shape[2] == 196:
-            pixels = pixels.repeat(1, 1, 3)
-        where = where.to(self.page.device)
-        self.pixels[where] = pixels
-        for held, new in (
-            (self.ids, chunk.ids),
-            (self.targets, chunk.targets),
-            (self.page, chunk.page),
-            (self.printed, chunk.printed),
-        ):
-            held[where] = torch.from_numpy(new).to(self.page.device)
-        self.next = (self.next + len(chunk.page)) % size
-        self.filled = min(size, self.filled + len(chunk.page))
+        device = self.pixels.device
+        where = _moved((np.arange(len(chunk.page)) + self.next) % self.size, device)
+        pixels = _moved(chunk.pixels, device)
+        self.pixels[where] = pixels.repeat(1, 1, 3) if pixels.shape[2] == 196 else pixels
+        for name, held in self.held.items():
+            held[where] = _moved(getattr(chunk, name), device)
+        self.next = (self.next + len(chunk.page)) % self.size
+        self.filled = min(self.size, self.filled + len(chunk.page))
+        self.came += len(chunk.page)
+
+
+def _moved(array: np.ndarray, device: torch.device) -> Tensor:
+    """On the device, without waiting for what it is doing: a copy from pageable memory would."""
+    tensor = torch.from_numpy(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor

@@ -9,7 +9,6 @@ model like the text it shows.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -20,9 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varsdoc.training.generator import Word
-from varsdoc.training.reading.targets import TOKENS, Grid, plain
+from varsdoc.training.reading.targets import TOKENS, Grid
+from varsdoc.training.reading.words import NONE, TRIM, plain, word_key
 
-PRINTED = 448  # tokens kept of a page; a page with more gives a run of them
+PRINTED = 1024  # tokens kept of a page; a page with more gives a run of them
+SPELLED = 448  # tokens that the vision tower spells of a page in one step
 SCALE = 20.0  # of the cosine between a cell and a token embedding, at the start
 
 
@@ -44,19 +45,24 @@ class Speller:
         return self.known[word]
 
 
-def printed_tokens(words: Sequence[Word], grid: Grid, speller: Speller, start: float = 0.0) -> np.ndarray:
-    """(PRINTED, 3) int32: token, cell, and a number that equal words share; -1 where there are no more.
+def printed_tokens(
+    words: Sequence[Word], grid: Grid, speller: Speller, start: float = 0.0, cased: bool = False
+) -> np.ndarray:
+    """(PRINTED, 3) int32: token, cell, and the key of its word; -1 where there are no more. Words are never cut.
 
-    Case and outer punctuation are left out: a reader asks for "income" whether it is printed Income or INCOME.
+    Outer punctuation is left out, and case: a reader asks for "income" whether it is printed Income or INCOME.
     start  where the run begins on a page with too many tokens, as a share of what does not fit
+    cased  words as they are printed: names keep their capitals in questions, and their tokens are others then
     """
     rows: list[tuple[int, int, int]] = []
+    begins: list[int] = []  # the row with which each word begins
     for word in words:
-        text = plain(word.text)
+        text = word.text.strip(TRIM) if cased else plain(word.text)
         if not text:
             continue
+        begins.append(len(rows))
         ids, places = speller(text)
-        key = zlib.crc32(text.encode()) & 0x7FFFFFFF
+        key = word_key(word.text)
         x0, y0, x1, y1 = word.box
         upright = (y1 - y0) > 1.5 * (x1 - x0) and len(text) > 2  # an axis label, read upwards
         for token, place in zip(ids, places, strict=True):
@@ -65,44 +71,65 @@ def printed_tokens(words: Sequence[Word], grid: Grid, speller: Speller, start: f
             row = min(max(int(y * grid.rows / grid.height), 0), grid.rows - 1)
             col = min(max(int(x * grid.cols / grid.width), 0), grid.cols - 1)
             rows.append((token, row * grid.cols + col, key))
-    first = int(start * max(0, len(rows) - PRINTED))
-    table = np.full((PRINTED, 3), -1, dtype=np.int32)
-    kept = rows[first : first + PRINTED]
-    if kept:
-        table[: len(kept)] = kept
+    wanted = int(start * max(0, len(rows) - PRINTED))
+    first = next((begin for begin in begins if begin >= wanted), 0)
+    last = max((end for end in (*begins, len(rows)) if end - first <= PRINTED), default=0)
+    table = np.full((PRINTED, 3), NONE, dtype=np.int32)
+    if last > first:
+        table[: last - first] = rows[first:last]
     return table
 
 
 def transcripts(printed: Tensor, prefix: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """`count` queries per page of consecutive printed tokens after the query prefix.
+    """`count` queries per page of consecutive printed words after the query prefix.
 
     Returns ids (B, count, TOKENS), -1 for padding, and keys (B, count, TOKENS): the word of each token, -1 for none.
+    A run begins with the first token of a word and ends with the last of one: half a word is printed in many places.
     """
     b, width = len(printed), TOKENS - len(prefix)
+    key = printed[..., 2]
     length = (printed[..., 0] >= 0).sum(1)  # (B,)
     space = (length - width).clamp(min=0)[:, None] + 1
     begin = (torch.rand(b, count, generator=generator, device=printed.device) * space).long()  # (B, count)
-    index = begin[..., None] + torch.arange(width, device=printed.device)  # (B, count, width)
+    begin = word_start(key).gather(1, begin)
+    index = begin[..., None] + torch.arange(width + 1, device=printed.device)  # (B, count, width + 1)
     beyond = index >= length[:, None, None]
     index = index.clamp(max=printed.shape[1] - 1).flatten(1)
-    run = printed.gather(1, index[..., None].expand(-1, -1, 3)).unflatten(1, (count, width))
-    ids = run[..., 0].masked_fill(beyond, -1)
-    keys = run[..., 2].masked_fill(beyond, -1)
+    run = printed.gather(1, index[..., None].expand(-1, -1, 3)).unflatten(1, (count, width + 1))
+    run = run.masked_fill(beyond[..., None], NONE)
+    keys = run[..., :width, 2]
+    after = run[..., width:, 2]  # where it is the last word's, that word goes on beyond the run
+    cut = (keys.flip(-1) == after).int().cummin(-1).values.flip(-1).bool()
+    ids, keys = run[..., :width, 0].masked_fill(cut, NONE), keys.masked_fill(cut, NONE)
     head = prefix.to(ids.dtype).expand(b, count, -1)
-    return torch.cat([head, ids], -1), torch.cat([torch.full_like(head, -1), keys], -1)
+    return torch.cat([head, ids], -1), torch.cat([torch.full_like(head, NONE), keys], -1)
 
 
-def word_cells(keys: Tensor, printed: Tensor, cells: int) -> Tensor:
-    """Which cells show the word of a token: keys (B, N), printed (B, P, 3) -> (B, N, cells) bool.
+def word_start(keys: Tensor) -> Tensor:
+    """For each token the place at which its word begins, (B, P) -> (B, P).
 
-    >>> printed = torch.tensor([[[5, 0, 77], [6, 2, 88], [5, 3, 77], [-1, -1, -1]]])
-    >>> word_cells(torch.tensor([[77, -1]]), printed, 4).int().tolist()
+    >>> word_start(torch.tensor([[7, 7, 8, 9, 9]])).tolist()
+    [[0, 0, 2, 3, 3]]
+    """
+    place = torch.arange(keys.shape[1], device=keys.device).expand_as(keys)
+    begins = torch.ones_like(keys, dtype=torch.bool)
+    begins[:, 1:] = keys[:, 1:] != keys[:, :-1]
+    return torch.where(begins, place, 0).cummax(1).values
+
+
+def word_cells(keys: Tensor, places: Tensor, cells: int) -> Tensor:
+    """Which cells show the word of a token: keys (B, N), places (B, P, 2) -> (B, N, cells) bool.
+
+    >>> places = torch.tensor([[[77, 0], [88, 2], [77, 3], [-1, -1]]])
+    >>> word_cells(torch.tensor([[77, -1]]), places, 4).int().tolist()
     [[[1, 0, 0, 1], [0, 0, 0, 0]]]
     """
-    same = (keys[..., None] == printed[:, None, :, 2]) & (keys[..., None] >= 0)  # (B, N, P)
-    where = printed[:, None, :, 1].clamp(min=0).long().expand_as(same)
-    shown = torch.zeros(*keys.shape, cells, dtype=torch.uint8, device=keys.device)
-    return shown.scatter_reduce_(2, where, same.to(torch.uint8), "amax").bool()
+    dtype = torch.bfloat16 if keys.is_cuda else torch.float32
+    same = (keys[..., None] == places[:, None, :, 0]) & (keys[..., None] >= 0)  # (B, N, P)
+    where = places[..., 1:].clamp(min=0).long()  # (B, P, 1)
+    cell = torch.zeros(*where.shape[:2], cells, dtype=dtype, device=keys.device).scatter_(2, where, 1.0)
+    # A product, not a scatter of (B, N, P) single bytes: that is forty million atomic updates.
+    return same.to(dtype) @ cell > 0.5
 
 
 class Spelling(nn.Module):
@@ -112,15 +139,19 @@ class Spelling(nn.Module):
         super().__init__()
         self.log_scale = nn.Parameter(torch.tensor(SCALE).log())
 
-    def forward(self, cells: Tensor, printed: Tensor, embedding: Tensor) -> Tensor:
+    def forward(self, cells: Tensor, printed: Tensor, embedding: Tensor, generator: torch.Generator) -> Tensor:
         """Mean over printed tokens of -log p(token | its cell). cells (B, C, h), printed (B, P, 3), embedding (V, h).
 
-        A cell that shows several tokens shares its mass among them; what is learnt is which ones.
+        A cell that shows several tokens shares its mass among them; what is learnt is which ones. Of a page with more
+        than SPELLED tokens as many are drawn.
         """
-        page, entry = torch.nonzero(printed[..., 0] >= 0, as_tuple=True)
-        if not len(page):
-            return cells.sum() * 0
-        token, cell = printed[page, entry, 0].long(), printed[page, entry, 1].long()
+        there = printed[..., 0] >= 0
+        chance = torch.rand(there.shape, generator=generator, device=there.device).masked_fill(~there, -1.0)
+        picked = chance.topk(min(SPELLED, there.shape[1]), dim=1).indices  # (B, SPELLED)
+        drawn = printed.gather(1, picked[..., None].expand(-1, -1, 3)).flatten(0, 1)
+        page = torch.arange(len(cells), device=cells.device).repeat_interleave(picked.shape[1])
+        token, cell = drawn[:, 0].long(), drawn[:, 1].long().clamp(min=0)
         shown = F.normalize(cells[page, cell].float(), dim=-1) * self.log_scale.float().clamp(max=4.0).exp()
         logits = shown.to(cells.dtype) @ F.normalize(embedding.float(), dim=-1).to(cells.dtype).T
-        return F.cross_entropy(logits.float(), token)
+        lost = F.cross_entropy(logits.float(), token, ignore_index=NONE, reduction="sum")
+        return lost / there.sum(1).clamp(max=SPELLED).sum().clamp(min=1)

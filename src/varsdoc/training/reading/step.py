@@ -9,11 +9,14 @@ from torch import Tensor
 
 from varsdoc.model import PageBatch, QueryBatch, VarsDoc
 from varsdoc.training import losses as variant_losses
+from varsdoc.training.reading.assignment import assignment
 from varsdoc.training.reading.config import ReadConfig
-from varsdoc.training.reading.losses import alignment, best_similarity, found, shown_alignment
+from varsdoc.training.reading.losses import alignment, best_similarity, found
 from varsdoc.training.reading.pages import SHAPES
 from varsdoc.training.reading.pool import Drawn
 from varsdoc.training.reading.printed import Spelling, transcripts, word_cells
+from varsdoc.training.reading.tell import tell
+from varsdoc.training.reading.words import prints
 from varsdoc.training.scoring import score_all
 
 
@@ -23,7 +26,9 @@ class Losses:
     align: Tensor
     transcribe: Tensor
     spell: Tensor
+    tell: Tensor
     contrast: Tensor
+    told: Tensor  # share of printed words that rank their own page first
     found: Tensor  # share of taught tokens that find their word
     first: Tensor  # share of ranked queries whose page comes first
     most: Tensor  # share of ranked queries that the most used variant wins
@@ -87,50 +92,109 @@ def step(
     batch = shapes.batch(drawn.shape, drawn.pixels)
     embedded = model.embed_pages(batch)
     pages = model.forward_pages(batch, "training", embedded)
-    copied, keys = transcripts(drawn.printed, shapes.prefix, config.transcripts, generator)
+    copied, copied_keys = transcripts(drawn.printed, shapes.prefix, config.transcripts, generator)
     ids = torch.cat([drawn.ids.long(), copied.long()], 1)  # (B, N + transcripts, T)
+    keys = torch.cat([drawn.keys, copied_keys], 1)
     by_page = query_vectors(model, ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
-    similarity, _ = best_similarity(by_page, pages.vectors[:, :, start : start + cells], ids >= 0)
-    align = alignment(similarity[:, :n], drawn.targets, config.scale)
-    shown = word_cells(keys.flatten(1), drawn.printed, cells)
-    transcribe = shown_alignment(similarity[:, n:].flatten(1, 2), shown, config.scale)
+    shown = word_cells(keys.flatten(1), drawn.places, cells).unflatten(1, keys.shape[1:])  # (B, queries, T, cells)
+    own, shown = _own_cells(pages.vectors[:, :, start : start + cells], shown, config)
+    similarity, _ = best_similarity(by_page, own, ids >= 0)
+    align = alignment(similarity[:, :n], shown[:, :n], config.scale)
+    transcribe = alignment(similarity[:, n:], shown[:, n:], config.scale)
     spell = spelling(
-        embedded[:, start : start + cells], drawn.printed, model.backbone.language_model.embed_tokens.weight
+        embedded[:, start : start + cells],
+        drawn.printed,
+        model.backbone.language_model.embed_tokens.weight,
+        generator,
     )
-    kept = min(config.contrast, n)
-    contrast, facts = _contrast(by_page[:, :kept], drawn.ids[:, :kept], drawn.page, pages.vectors, pages.mask, config)
+    telling, told = _tell(by_page[:, n:], copied_keys, drawn, pages.vectors, pages.mask, config)
+    contrast, facts = _contrast(by_page[:, :n], drawn, pages.vectors, pages.mask, config)
     with torch.no_grad():
-        share = found(similarity[:, :n], drawn.targets)
+        share = found(similarity[:, :n], shown[:, :n])
     total = config.align * align + config.transcribe * transcribe + config.spell * spell + contrast
-    return Losses(total, align.detach(), transcribe.detach(), spell.detach(), contrast.detach(), share, *facts)
+    total = total + config.tell * telling
+    return Losses(
+        total,
+        align.detach(),
+        transcribe.detach(),
+        spell.detach(),
+        telling.detach(),
+        contrast.detach(),
+        told,
+        share,
+        *facts,
+    )
+
+
+def _own_cells(cells: Tensor, shown: Tensor, config: ReadConfig) -> tuple[Tensor, Tensor]:
+    """The cells among which a token looks for its word, (B, K, C, d), with those that show it, (B, N, T, C).
+
+    Fused variants are one long page: a word may be found in any of them, whatever the others of its query do.
+    """
+    if config.aggregation == "fused":
+        return cells.flatten(1, 2)[:, None], shown.repeat(1, 1, 1, cells.shape[1])
+    return cells, shown
+
+
+def _tell(
+    copied: Tensor, keys: Tensor, drawn: Drawn, pages: Tensor, page_mask: Tensor, config: ReadConfig
+) -> tuple[Tensor, Tensor]:
+    """copied (B, transcripts, T, d), keys (B, transcripts, T): the words of the step against its pages."""
+    if not config.tell:
+        nothing = copied.new_zeros(())
+        return nothing, nothing
+    keys = keys.flatten(1)
+    known = prints(drawn.present, keys)  # (B, N, P)
+    known = known | (drawn.page[:, None, None] == drawn.page)  # another view of the page may be worn beyond reading
+    return tell(copied.flatten(1, 2), keys, known, pages, page_mask, config.tell_temperature, config.tell_variants)
 
 
 def _contrast(
-    by_page: Tensor, ids: Tensor, page: Tensor, pages: Tensor, page_mask: Tensor, config: ReadConfig
+    by_page: Tensor, drawn: Drawn, pages: Tensor, page_mask: Tensor, config: ReadConfig
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
     """InfoNCE over the step's pages on mean scores, balance and diversity. by_page (B, N, T, d), pages (B, K, M, d)."""
-    kept = by_page.shape[1]
-    ids = ids.flatten(0, 1)
+    kept = min(config.contrast, by_page.shape[1])
+    ids, keys = drawn.ids[:, :kept].flatten(0, 1), drawn.keys[:, :kept].flatten(0, 1)
     mask = ids >= 0
     tokens = mask.sum(1)
-    sums = score_all(by_page.flatten(0, 1), mask, pages, page_mask)  # (Q, P, K)
-    means = sums / tokens[:, None, None]
+    vectors = by_page[:, :kept].flatten(0, 1)
+    sums = score_all(vectors, mask, pages, page_mask)  # (Q, P, K)
+    total = sums.amax(-1)
+    if config.aggregation == "fused" and pages.shape[1] > 1:
+        fused_mask = page_mask.repeat(1, pages.shape[1])
+        total = score_all(vectors, mask, pages.flatten(1, 2)[:, None], fused_mask)[..., 0]
     positive = torch.arange(len(pages), device=ids.device).repeat_interleave(kept)
     own = sums[torch.arange(len(positive), device=ids.device), positive]  # (Q, K)
-    text = _text_numbers(ids)
-    same_text = (text[:, None, None] == text.view(-1, kept)[None]).any(-1)  # (Q, P): the page was asked the same
-    negatives = ~(same_text | (page[positive][:, None] == page[None]))
-    scores = means.amax(-1) / config.temperature
+    negatives = wrong_pages(ids, keys, drawn, kept)
+    scores = total / tokens[:, None] / config.temperature
     loss = variant_losses.infonce(scores, positive, negatives, config.hardness).mean()
     if own.shape[1] > 1:
         own_means = own / tokens[:, None]
         used = variant_losses.usage(own_means / config.balance_temperature).mean(0)
         loss = loss + config.balance * variant_losses.balance(used)
         loss = loss + config.diversity * variant_losses.diversity(own_means, config.gamma).mean()
+        if config.assign:
+            loss = loss + config.assign * assignment(own_means, config.balance_temperature)
     with torch.no_grad():
         wins = torch.bincount(own.argmax(1), minlength=own.shape[1]).float() / len(own)
-        first = (scores.argmax(1) == positive).float().mean()
+        mine = scores.gather(1, positive[:, None])
+        first = 1 - (negatives & (scores >= mine)).any(1).float().mean()
         return loss, (first, wins.amax(), variant_losses.tied(own).float().mean())
+
+
+def wrong_pages(ids: Tensor, keys: Tensor, drawn: Drawn, kept: int) -> Tensor:
+    """(Q, P) bool: pages that are a wrong answer to a query. `kept` queries a page, ids and keys (Q, T).
+
+    Not wrong: its own page in any view, a page that was asked the same, and a page that prints every word that the
+    query names: who asks for "net sales" may mean either of two pages with net sales.
+    """
+    positive = torch.arange(len(drawn.page), device=ids.device).repeat_interleave(kept)
+    text = _text_numbers(ids)
+    same_text = (text[:, None, None] == text.view(-1, kept)[None]).any(-1)
+    same_page = drawn.page[positive][:, None] == drawn.page[None]
+    named = keys >= 0
+    has_all = (prints(drawn.present, keys) | ~named[..., None]).all(1) & named.any(1)[:, None]
+    return ~(same_text | same_page | has_all)
 
 
 def _text_numbers(ids: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Where each query token is printed: the supervision that makes a model read.
+"""Which printed word each query token means: the supervision that makes a model read.
 
 A generated query knows which of its characters name which printed word. Its tokens, then, should find the cells in
 which that word stands, wherever the same word is printed on the page. Contrast between pages alone does not get a
@@ -16,10 +16,10 @@ from tokenizers import Tokenizer
 
 from varsdoc.model.config import VarsConfig
 from varsdoc.training.generator import Word
+from varsdoc.training.reading.words import NONE, word_key
 
-# A word wider than this many cells, counting its repetitions, is taught on its first ones.
-CELLS = 16
 TOKENS = 48  # of a query, prefix and augmentation included
+PLACES = 2048  # pairs of a word and a cell that shows it, of one page; a thousand words rarely have more
 
 
 @dataclass(frozen=True)
@@ -48,49 +48,33 @@ def _covered(low: float, high: float, count: int) -> range:
     if last <= first:
         first = int((low + high) / 2)
         last = first + 1
-    return range(max(0, min(first, count - 1)), max(1, min(last, count)))
+    first = max(0, min(first, count - 1))
+    return range(first, max(first + 1, min(last, count)))
 
 
-def occurrences(words: Sequence[Word]) -> dict[str, list[int]]:
-    """Word indices by what they say, case and punctuation aside."""
-    found: dict[str, list[int]] = {}
-    for i, word in enumerate(words):
-        found.setdefault(plain(word.text), []).append(i)
-    return found
+def places(words: Sequence[Word], keys: Sequence[int], grid: Grid) -> np.ndarray:
+    """(PLACES, 2) int32: every word and every cell that shows it, -1 where there are no more."""
+    pairs = [(key, cell) for word, key in zip(words, keys, strict=True) if key >= 0 for cell in grid.cells(word)]
+    table = np.full((PLACES, 2), NONE, dtype=np.int32)
+    if pairs:
+        table[: len(pairs)] = pairs[:PLACES]
+    return table
 
 
-def plain(text: str) -> str:
-    """
-    >>> plain("(Income,"), plain("12.5%")
-    ('income', '12.5%')
-    """
-    return text.strip(".,;:!?()[]{}'\"").lower()
-
-
-def token_targets(
-    words: Sequence[Word],
-    links: Sequence[tuple[int, int, int]],
-    grid: Grid,
-    offsets: Sequence[tuple[int, int]],
-    shift: int,
+def token_keys(
+    words: Sequence[Word], links: Sequence[tuple[int, int, int]], offsets: Sequence[tuple[int, int]], shift: int
 ) -> np.ndarray:
-    """For each token of the tokenised prefix + text the cells of its word, (tokens, CELLS), -1 where there is none.
+    """For each token of the tokenised prefix + text the word that it means, (tokens,) int32; -1 where there is none.
 
     links    (start, end, word): these characters of the text name that word of the page
     offsets  character range of each token in prefix + text; shift: length of the prefix
     """
-    targets = np.full((len(offsets), CELLS), -1, dtype=np.int16)
-    same = occurrences(words)
+    keys = np.full(len(offsets), NONE, dtype=np.int32)
     for start, end, word in links:
-        places = [word, *(i for i in same[plain(words[word].text)] if i != word)]
-        cells: list[int] = []
-        for place in places:
-            cells += [cell for cell in grid.cells(words[place]) if cell not in cells]
-        cells = cells[:CELLS]
         for token, (low, high) in enumerate(offsets):
             if low < end + shift and high > start + shift:
-                targets[token, : len(cells)] = cells
-    return targets
+                keys[token] = word_key(words[word].text)
+    return keys
 
 
 def tokenise(tokenizer: Tokenizer, text: str, config: VarsConfig) -> tuple[np.ndarray, list[tuple[int, int]]]:

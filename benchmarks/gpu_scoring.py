@@ -1,0 +1,211 @@
+"""Sections of benchmarks/gpu.py about scoring: MaxSim beside its rivals, a million pages, latency of a question."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu_tools import Bench, models
+from varsdoc.scoring import streamed
+from varsdoc.scoring.device import DevicePages, Segment
+
+TOKENS, DIM = 32, 128  # of a query
+QUESTION = (
+    "What was the operating income of the European segment in the third quarter of 2019, before restructuring costs?"
+)
+
+
+def sizes(bench: Bench) -> tuple[int, int, int]:
+    """Pages, variants, tokens of a variant."""
+    return (3, 2, 20) if bench.tiny else (5_000, 5, 768)
+
+
+def held(bench: Bench, codes: Tensor, scales: Tensor | None, codec: str, pages: int, variants: int) -> DevicePages:
+    made = DevicePages.of_segment(Segment.of_equal(codes, scales, pages, variants), codec, variants, DIM)
+    made.fused = made.fused or bench.tiny  # in Triton's interpreter
+    return made
+
+
+def tuned(bench: Bench, pages: DevicePages, queries: list[Tensor]) -> dict[str, float]:
+    """Choose the kernel's layout for these shapes; the choice is part of the result."""
+    if bench.device.type != "cuda":
+        return {}
+    from varsdoc.scoring import fused
+
+    narrow = sum(len(query) for query in queries) <= 64
+    return {k: round(v, 3) for k, v in fused.tune(pages.codec, narrow, lambda: pages.score(queries)).items()}
+
+
+def maxsim(bench: Bench) -> dict[str, Any]:
+    """bf16, 5,000 x 5 x 768 tokens: one query (memory binds), sixteen (the matrix units bind), beside the rivals."""
+    p, k, m = sizes(bench)
+    dtype = torch.float16 if bench.tiny else torch.bfloat16
+    vectors = bench.random_unit(p, k, m, DIM, dtype=dtype)
+    pages = held(bench, vectors.view(-1, DIM), None, str(dtype).removeprefix("torch."), p, k)
+    found: dict[str, Any] = {"pages": p, "variants": k, "tokens": m, "query tokens": TOKENS, "dtype": str(dtype)}
+    limits = bench.results.get("ceilings", {})
+    for count in (1, 16):
+        queries = [bench.random_unit(TOKENS, DIM, dtype=dtype, seed=i + 1) for i in range(count)]
+        part: dict[str, Any] = {"layouts tried, ms": tuned(bench, pages, queries)}
+        part["ours ms"] = bench.milliseconds(lambda queries=queries: pages.score(queries))
+        exactly = [query.float() for query in queries]
+        part["ours, float32 query ms"] = bench.milliseconds(lambda exactly=exactly: pages.score(exactly))
+        moved, worked = vectors.nbytes, 2.0 * count * TOKENS * p * k * m * DIM
+        part |= _shares(part["ours ms"], moved, worked, limits)
+        stacked = torch.stack(queries)  # (Q, T, D)
+        expected = pages.score(queries).variants
+        for name, rival in rivals(bench, stacked, vectors).items():
+            try:
+                part[f"{name} ms"] = bench.milliseconds(rival, 5, 2)
+                part[f"{name}, largest difference"] = (rival().float() - expected).abs().max().item()
+            except Exception as error:
+                part[f"{name} ms"] = f"{type(error).__name__}: {str(error)[:200]}"
+        sample = torch.arange(min(p, 16))
+        exact = reference(pages, queries, sample)
+        part["largest difference to float32 reference, sample"] = (expected[:, sample] - exact).abs().max().item()
+        found["one query" if count == 1 else "sixteen queries"] = part
+    return found
+
+
+def codes(bench: Bench) -> dict[str, Any]:
+    """int8 and 1-bit codes of the same shapes, float32 queries."""
+    return {codec: _coded(bench, codec, bench.results.get("ceilings", {})) for codec in ("int8", "binary")}
+
+
+def _coded(bench: Bench, codec: str, limits: dict[str, Any]) -> dict[str, Any]:
+    p, k, m = sizes(bench)
+    pages = random_codes(bench, codec, p, k, m)
+    part: dict[str, Any] = {}
+    for count in (1, 16):
+        queries = [bench.random_unit(TOKENS, DIM, dtype=torch.float32, seed=i + 1) for i in range(count)]
+        tried = tuned(bench, pages, queries)
+        ms = bench.milliseconds(lambda queries=queries: pages.score(queries))
+        part[f"{count} queries ms"] = ms
+        part[f"{count} queries, layouts tried, ms"] = tried
+        part |= {f"{count} queries, {name}": x for name, x in _shares(ms, pages.nbytes, None, limits).items()}
+    sample = torch.arange(min(p, 16))
+    exact = reference(pages, queries, sample)
+    part["largest difference to float32 reference, sample"] = (
+        (pages.score(queries).variants[:, sample] - exact).abs().max().item()
+    )
+    return part
+
+
+def _shares(ms: float, moved: float, worked: float | None, limits: dict[str, Any]) -> dict[str, Any]:
+    """Of the measured ceilings; None where they were not measured in this run."""
+    copy, product = limits.get("copy TB/s"), limits.get("bf16 product TFLOP/s")
+    shares = {"TB/s": moved / ms / 1e9, "share of copy bandwidth": moved / ms / 1e9 / copy if copy else None}
+    if worked is not None:
+        done = worked / ms / 1e9
+        shares |= {"TFLOP/s": done, "share of matrix rate": done / product if product else None}
+    return shares
+
+
+def random_codes(bench: Bench, codec: str, p: int, k: int, m: int) -> DevicePages:
+    """Codes of random pages, made on the device."""
+    count = p * k * m
+    if codec == "binary":
+        codes = torch.empty(count, DIM // 8, dtype=torch.uint8, device=bench.device)
+        generator = torch.Generator(bench.device).manual_seed(3)
+        for part in codes.split(1 << 26):
+            part.random_(0, 256, generator=generator)
+        return held(bench, codes, None, codec, p, k)
+    vectors = bench.random_unit(count, DIM, dtype=torch.float16)
+    codes = torch.empty(count, DIM, dtype=torch.int8, device=bench.device)
+    scales = torch.empty(count, dtype=torch.float16, device=bench.device)
+    for at in range(0, count, 1 << 22):
+        some = vectors[at : at + (1 << 22)].float()
+        scale = (some.abs().amax(1) / 127).half()
+        codes[at : at + len(some)] = (some / scale.float()[:, None]).round().clamp(-127, 127).to(torch.int8)
+        scales[at : at + len(some)] = scale
+    return held(bench, codes, scales, codec, p, k)
+
+
+def reference(pages: DevicePages, queries: list[Tensor], rows: Tensor) -> Tensor:
+    """Some pages decoded to float32 and scored in plain PyTorch."""
+    segment = pages.segments[0]
+    starts, tokens = segment.places
+    layout = (pages.codec, pages.dim, segment.codes, segment.scales, starts, tokens)
+    return streamed.best_of_runs(queries, *layout, rows.int().to(pages.device), pages.variants)
+
+
+def rivals(bench: Bench, queries: Tensor, vectors: Tensor) -> dict[str, Callable[[], Tensor]]:
+    """Each gives (Q, P, K). queries (Q, T, D), vectors (P, K, M, D)."""
+    p, k, m, d = vectors.shape
+
+    def einsum(q: Tensor, v: Tensor) -> Tensor:
+        return torch.einsum("qtd,nmd->qtnm", q, v).amax(-1).sum(1, dtype=torch.float32)
+
+    def in_parts(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Tensor]:
+        """Its similarity tensor must fit: as many pages at a time as 8 GiB hold."""
+        flat = vectors.view(p * k, m, d)
+        step = max(1, (8 << 30) // (queries.shape[0] * queries.shape[1] * m * vectors.element_size()))
+        return lambda: torch.cat([function(queries, part) for part in flat.split(step)], 1).view(len(queries), p, k)
+
+    found = {"torch einsum": in_parts(einsum)}
+    compiled = torch.compile(einsum, backend=bench.backend)
+    found["torch.compile of einsum"] = in_parts(compiled)
+    if bench.flash_maxsim is not None and bench.device.type == "cuda":
+        if str(bench.flash_maxsim) not in sys.path:
+            sys.path.insert(0, str(bench.flash_maxsim))
+        from flash_maxsim import flash_maxsim, flash_maxsim_batched
+
+        flat = vectors.view(p * k, m, d)
+        if len(queries) == 1:
+            found["flash-maxsim"] = lambda: flash_maxsim(queries[0], flat).view(1, p, k)
+        else:
+            found["flash-maxsim"] = lambda: flash_maxsim_batched(queries, flat, shared_docs=True).view(-1, p, k)
+    return found
+
+
+def million(bench: Bench) -> dict[str, Any]:
+    """A million pages x 5 x 768 in 1-bit codes on the card: exact exhaustive search."""
+    p, k, m = (5, 2, 20) if bench.tiny else (1_000_000, 5, 768)
+    pages = random_codes(bench, "binary", p, k, m)
+    found: dict[str, Any] = {"pages": p, "variants": k, "tokens": m, "codes GB": pages.nbytes / 1e9}
+    queries = [bench.random_unit(TOKENS, DIM, dtype=torch.float32, seed=i + 1) for i in range(16)]
+    found["one query ms"] = bench.milliseconds(lambda: pages.score(queries[:1]), 7, 2)
+    found["one query with top 10 on the host"] = bench.latency(lambda: pages.search(queries[0], 10), 7)
+    found["sixteen queries ms"] = bench.milliseconds(lambda: pages.score(queries), 3, 1)
+    found["sixteen queries, ms a query"] = found["sixteen queries ms"] / 16
+    sample = torch.randperm(p, generator=torch.Generator().manual_seed(5))[:64]
+    exact = reference(pages, queries, sample)
+    found["largest difference to float32 reference, 64 pages x 16 queries"] = (
+        (pages.score(queries).variants[:, sample.to(bench.device)] - exact).abs().max().item()
+    )
+    found["goal: under 100 ms a query"] = found["one query ms"] < 100
+    return found
+
+
+def latency(bench: Bench) -> dict[str, Any]:
+    """A question in words to its ten best of 5,000 pages, wall clock: encoding and search, K = 1, 3, 5."""
+    p, _, m = sizes(bench)
+    found: dict[str, Any] = {"pages": p, "tokens": m, "question": QUESTION}
+    for k in (1, 3, 5):
+        model = models(bench, k).prepare(compile=True, backend=bench.backend)
+        part: dict[str, Any] = {"query tokens": len(model.processor.query_ids(QUESTION))}
+        part["encoding"] = bench.latency(lambda model=model: model.encode_queries([QUESTION], progress=False))
+        for name in ("bfloat16", "binary"):
+            if name == "binary":
+                pages = random_codes(bench, name, p, k, m)
+            else:
+                kind = torch.float16 if bench.tiny else torch.bfloat16
+                vectors = bench.random_unit(p * k * m, DIM, dtype=kind)
+                pages = held(bench, vectors, None, str(kind).removeprefix("torch."), p, k)
+                del vectors
+            part[f"encoding + search, {name}"] = bench.latency(
+                lambda model=model, pages=pages: pages.search(model.encode_queries([QUESTION], progress=False)[0], 10)
+            )
+            query = bench.random_unit(TOKENS, DIM, dtype=torch.float32)
+            part[f"search alone, {name}"] = bench.latency(lambda pages=pages, query=query: pages.search(query, 10))
+            del pages
+        found[f"K={k}"] = part
+        model.fast = None
+    for name, goal in (("bfloat16", ""), ("binary", " (goal at most 1.05)")):
+        one, five = (found[f"K={k}"][f"encoding + search, {name}"]["p50 ms"] for k in (1, 5))
+        found[f"K=5 / K=1, {name}{goal}"] = five / one
+    return found

@@ -1,0 +1,244 @@
+"""What the sections of benchmarks/gpu.py share: clocks, ceilings, machine, random models of the true shape."""
+
+from __future__ import annotations
+
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import Qwen2_5_VLConfig
+
+from varsdoc.model import PageBatch, VarsConfig, VarsDoc
+from varsdoc.model.checkpoint import nano_folder
+from varsdoc.model.qwen25vl import qwen_3b
+
+
+@dataclass
+class Bench:
+    """One run: where, how large, and what earlier sections found."""
+
+    device: torch.device
+    tiny: bool = False
+    flash_maxsim: Path | None = None
+    results: dict[str, Any] = field(default_factory=dict)
+    models: dict[int, VarsDoc] = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32 if self.tiny else torch.bfloat16
+
+    @property
+    def backend(self) -> str:
+        """Of torch.compile; a CPU without a compiler still captures the graphs."""
+        return "inductor" if self.device.type == "cuda" else "eager"
+
+    def milliseconds(self, run: Callable[[], Any], repeats: int = 20, warm: int = 3) -> float:
+        """Median over repeats, each between two events of the device; on a CPU by the clock."""
+        repeats, warm = (2, 1) if self.tiny else (repeats, warm)
+        for _ in range(warm):
+            run()
+        self.wait()
+        times = []
+        for _ in range(repeats):
+            if self.device.type == "cuda":
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                run()
+                end.record()
+                end.synchronize()
+                times.append(begin.elapsed_time(end))
+            else:
+                start = time.perf_counter()
+                run()
+                times.append(1e3 * (time.perf_counter() - start))
+        return statistics.median(times)
+
+    def latency(self, run: Callable[[], Any], repeats: int = 50) -> dict[str, float]:
+        """Wall clock, waiting for the answer each time."""
+        repeats = 2 if self.tiny else repeats
+        for _ in range(1 if self.tiny else 5):
+            run()
+        times = []
+        for _ in range(repeats):
+            self.wait()
+            start = time.perf_counter()
+            run()
+            self.wait()
+            times.append(1e3 * (time.perf_counter() - start))
+        times.sort()
+        return {"p50 ms": round(statistics.median(times), 3), "p95 ms": round(times[int(0.95 * (len(times) - 1))], 3)}
+
+    def wait(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def random_unit(self, *shape: int, dtype: torch.dtype | None = None, seed: int = 0) -> Tensor:
+        """Unit vectors, made on the device a piece at a time: float32 copies of large ones would not fit."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        out = torch.empty(shape, dtype=dtype or self.dtype, device=self.device)
+        rows = out.view(-1, shape[-1])
+        for part in rows.split(1 << 21):
+            noise = torch.randn(part.shape, generator=generator, device=self.device)
+            part.copy_(torch.nn.functional.normalize(noise, dim=-1))
+        return out
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    import transformers
+
+    facts: dict[str, Any] = {"python": platform.python_version(), "torch": torch.__version__}
+    facts["transformers"] = transformers.__version__
+    try:
+        import triton
+
+        facts["triton"] = triton.__version__
+    except ImportError:
+        facts["triton"] = None
+    if device.type == "cuda":
+        found = torch.cuda.get_device_properties(device)
+        facts |= {"gpu": found.name, "memory GiB": round(found.total_memory / 2**30, 1), "cuda": torch.version.cuda}
+        facts |= {"multiprocessors": found.multi_processor_count}
+    else:
+        facts["gpu"] = None
+    return facts
+
+
+def ceilings(bench: Bench) -> dict[str, Any]:
+    """The two measured ceilings: a large copy (bytes read + written), a large bf16 product on random data."""
+    size = 1 << 16 if bench.tiny else 1 << 32
+    source = torch.randint(0, 256, (size,), dtype=torch.uint8, device=bench.device)
+    target = torch.empty_like(source)
+    copy = bench.milliseconds(lambda: target.copy_(source))
+    read = bench.milliseconds(lambda: source.view(torch.int64).sum())
+    side = 64 if bench.tiny else 8192
+    a, b = (torch.randn(side, side, device=bench.device, dtype=bench.dtype) for _ in range(2))
+    product = bench.milliseconds(lambda: a @ b)
+    eight = (torch.randint(-127, 128, (side, side), device=bench.device).to(torch.int8) for _ in range(2))
+    c, d = eight
+    whole = bench.milliseconds(lambda: torch._int_mm(c, d.T))
+    return {
+        "copy TB/s": 2 * size / copy / 1e9,
+        "sum (read only) TB/s": size / read / 1e9,
+        "bf16 product TFLOP/s": 2 * side**3 / product / 1e9,
+        "int8 product TOP/s": 2 * side**3 / whole / 1e9,
+        "sizes": f"copy of {size} bytes; {side} x {side} x {side} products of random numbers",
+    }
+
+
+def small_backbone() -> Qwen2_5_VLConfig:
+    """For --tiny and for checks: the same architecture, small."""
+    return Qwen2_5_VLConfig(
+        text_config={
+            "vocab_size": 8192, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]},
+        },
+        vision_config={
+            "depth": 3, "hidden_size": 32, "intermediate_size": 44, "num_heads": 2, "out_hidden_size": 64,
+            "fullatt_block_indexes": [1], "window_size": 112,
+        },
+        image_token_id=8190,
+    )  # fmt: skip
+
+
+def random_model(
+    backbone: Qwen2_5_VLConfig, variants: int, branch_layers: int, device: torch.device, dtype: torch.dtype, **more: Any
+) -> VarsDoc:
+    """Random weights, made on the device: nothing is loaded, nothing crosses the bus."""
+    config = VarsConfig(backbone, variants=variants, branch_layers=branch_layers, **more)
+    with torch.device("meta"):
+        model = VarsDoc(config, Tokenizer.from_file(str(nano_folder() / "tokenizer.json")))
+    model.to_empty(device=device)
+    fill(model, dtype)
+    model.compute_dtype = str(dtype).removeprefix("torch.")
+    return model.eval().requires_grad_(False)
+
+
+@torch.no_grad()
+def fill(model: VarsDoc, dtype: torch.dtype, seed: int = 0) -> None:
+    """Weights that keep activations at size one, so that a wrong mask would show."""
+    generator = torch.Generator(model.probes.device).manual_seed(seed)
+    for name, parameter in sorted(model.named_parameters()):
+        value = torch.empty(parameter.shape, dtype=dtype, device=parameter.device)
+        if parameter.ndim == 1:
+            value.normal_(1.0 if "norm" in name or "ln_q" in name else 0.0, 0.1, generator=generator)
+        else:
+            wide = "embed_tokens" in name or name.endswith("probes")
+            value.normal_(0.0, 1.0 if wide else parameter[0].numel() ** -0.5, generator=generator)
+        parameter.data = value
+    for name, buffer in model.named_buffers():  # rotation tables: built on meta, so they are empty now
+        assert name.endswith("inv_freq"), name
+        rope = model.config.backbone.text_config.rope_parameters
+        theta = 10000.0 if ".visual." in name else float(rope["rope_theta"])
+        width = 2 * len(buffer)
+        buffer.copy_(1.0 / theta ** (torch.arange(0, width, 2, device=buffer.device).float() / width))
+
+
+def models(bench: Bench, variants: int, branch_layers: int = 4) -> VarsDoc:
+    """K variants over one backbone: the weights are shared by all K, as they are large."""
+    key = variants if branch_layers else -variants
+    if key not in bench.models:
+        backbone = small_backbone() if bench.tiny else qwen_3b()
+        depth = min(branch_layers, 2) if bench.tiny else branch_layers
+        if not bench.models:
+            made = random_model(backbone, variants, depth, bench.device, bench.dtype)
+        else:
+            other = next(iter(bench.models.values()))
+            config = VarsConfig(backbone, variants=variants, branch_layers=depth)
+            with torch.device("meta"):
+                made = VarsDoc(config, other.processor.tokenizer)
+            made.backbone = other.backbone
+            made.heads, made.query_head = (x.to_empty(device=bench.device) for x in (made.heads, made.query_head))
+            made.probes = torch.nn.Parameter(torch.empty(made.probes.shape, device=bench.device))
+            for parameter in (*made.heads.parameters(), *made.query_head.parameters(), made.probes):
+                parameter.data = torch.randn(parameter.shape, device=bench.device).to(bench.dtype) / 40
+            made.compute_dtype = other.compute_dtype
+            made.eval().requires_grad_(False)
+        bench.models[key] = made
+    return bench.models[key]
+
+
+def page_batch(bench: Bench, model: VarsDoc, pages: int) -> PageBatch:
+    """Pages of 24 x 32 cells (768 visual tokens) with random pixels, on the device."""
+    rows, cols = (4, 6) if bench.tiny else (24, 32)
+    merge, patch = model.config.merge_size, model.config.patch_size
+    ids, mask, positions = model.processor.page_frame(rows, cols)
+    pixels = torch.randint(
+        0, 256, (pages * rows * cols * merge**2, 3 * patch**2), dtype=torch.uint8, device=bench.device
+    )
+    grids = ((rows * merge, cols * merge),) * pages
+    moved = (x.to(bench.device) for x in (ids.repeat(pages, 1), mask.repeat(pages, 1), positions.repeat(1, pages, 1)))
+    return PageBatch(*moved, pixels, grids, model.processor.image_start)
+
+
+def operations(model: VarsDoc, cells: int) -> dict[str, float]:
+    """Floating-point operations of one page, from shapes alone: products of matrices, attention included."""
+    text, vision = model.config.backbone.text_config, model.config.backbone.vision_config
+    tokens = cells + len(model.processor.prompt_ids)
+    patches, wide = cells * vision.spatial_merge_size**2, vision.hidden_size
+    linear = wide * 4 * wide + 3 * wide * vision.intermediate_size
+    window = (vision.window_size // vision.patch_size) ** 2
+    full = len(vision.fullatt_block_indexes)
+    merged = wide * vision.spatial_merge_size**2
+    seeing = 2 * patches * linear * vision.depth + 4 * patches * wide * (
+        window * (vision.depth - full) + patches * full
+    )
+    seeing += 2 * cells * merged * (merged + text.hidden_size) + 2 * patches * 3 * vision.patch_size**2 * wide
+    width = text.hidden_size // text.num_attention_heads
+    qkv = text.hidden_size * width * (text.num_attention_heads + 2 * text.num_key_value_heads)
+    rest = text.hidden_size * text.hidden_size + 3 * text.hidden_size * text.intermediate_size
+    attention = 4 * tokens * tokens * text.hidden_size / 2
+    block = 2 * tokens * (qkv + rest) + attention
+    k, n, blocks = model.config.variants, model.config.branch_layers, text.num_hidden_layers
+    reading = block * (blocks - n)
+    if n:  # the first branched block shares q, k, v and the causal attention
+        reading += 2 * tokens * (qkv + k * rest) + attention + k * block * (n - 1)
+    heads = 2 * k * tokens * text.hidden_size * model.config.dim
+    return {"vision": seeing, "language": reading + heads, "all": seeing + reading + heads}

@@ -1,0 +1,135 @@
+"""All rows that the checkpoint must show, gathered from their result files into one table.
+
+    python benchmarks/nano.py [--results benchmarks/results] [--out benchmarks/results/nano/table.json]
+
+It measures nothing; each row says which command writes its file:
+- nano/robustness.json          nano K=5: python benchmarks/nano_robustness.py docvqa-dev chartqa-dev
+- nano/probe.json, plain.json   its K=1 twins: the same with --model TWIN --states "as it is" --out ...
+- nano/SET.json                 codecs: varsdoc eval SET --queries queries_selfcontained.jsonl --sweep --json
+- baselines.json                OCR + BM25 and MiniLM: benchmarks/baselines.py
+- encode_cpu.json               seconds a page and a query: benchmarks/encode_cpu.py
+A file that is not there is named as missing, and its rows are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from varsdoc.evaluation.results import write_json
+from varsdoc.evaluation.statistics import paired_test
+
+TWINS = {"K=1 with its probe": "nano/probe.json", "K=1 without a probe": "nano/plain.json"}
+MAIN = "nano/robustness.json"
+SELF_CONTAINED = "queries_selfcontained.jsonl"
+
+
+class Results:
+    """Result files by name; those that are not there are remembered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.missing: list[str] = []
+
+    def read(self, name: str) -> dict[str, Any]:
+        path = self.folder / name
+        if not path.is_file():
+            self.missing.append(name)
+            return {}
+        content: dict[str, Any] = json.loads(path.read_text())
+        return content
+
+
+def row(name: str, found: dict[str, Any], **more: Any) -> dict[str, Any]:
+    low, high = found["interval_95"]
+    return {"row": name, "ndcg@10": round(found["ndcg@10"], 4), "interval_95": [round(low, 4), round(high, 4)], **more}
+
+
+def main_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
+    """nano K=5, its states, aggregations and single variants."""
+    found = results.read(MAIN).get("datasets", {}).get(dataset)
+    if not found:
+        return []
+    states = dict(found["states"])
+    parts = found.get("parts") or {}
+    more = {"max_usage": parts.get("max_usage"), "tie_rate": parts.get("tie_rate")}
+    rows = [row("nano K=5", states.pop("as it is"), **more)]
+    rows += [row(f"K=5, {way}", parts[way]) for way in ("mean", "fused") if way in parts]
+    rows += [row(f"K=5, variant {k + 1} alone", each) for k, each in enumerate(parts.get("each variant", []))]
+    return rows + [row(f"K=5, pages: {state}", part) for state, part in states.items()]
+
+
+def twin_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
+    """The K=1 twins, each with the paired difference that K=5 has over it."""
+    ours = results.read(MAIN).get("datasets", {}).get(dataset, {}).get("per_query", {})
+    rows = []
+    for name, file in TWINS.items():
+        found = results.read(file).get("datasets", {}).get(dataset)
+        if not found:
+            continue
+        shared = [query for query in found["per_query"] if query in ours]
+        pairs = ([side[query] for query in shared] for side in (ours, found["per_query"]))
+        over = paired_test(*pairs).to_json() if shared else None
+        rows.append(row(name, found["states"]["as it is"], **{"K=5 over it": over}))
+    return rows
+
+
+def baseline_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
+    found = results.read("baselines.json").get("datasets", {}).get(dataset, {}).get(SELF_CONTAINED, {})
+    return [row(name, {**each, "interval_95": each["interval_95"]["ndcg@10"]}) for name, each in found.items()]
+
+
+def codec_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
+    found = results.read(f"nano/{dataset}.json").get("datasets", {}).get(dataset, {})
+    return [
+        row(f"codec {each['codec']}, {each['aggregation']}", {**each, "interval_95": [each["low"], each["high"]]})
+        for each in found.get("sweep", [])
+        if each["variants"] == max(other["variants"] for other in found["sweep"])
+    ]
+
+
+def gather(folder: Path, datasets: list[str]) -> dict[str, Any]:
+    results = Results(folder)
+    tables = {
+        dataset: [made for rows in (main_rows, twin_rows, baseline_rows, codec_rows) for made in rows(results, dataset)]
+        for dataset in datasets
+    }
+    speed = results.read("encode_cpu.json").get("seconds, median", {})
+    curve = results.read("nano/training_curve.json").get("points", [])
+    return {
+        "datasets": tables,
+        "seconds on two cores": speed,
+        "curve": curve,
+        "missing": sorted(set(results.missing)),
+    }
+
+
+def markdown(content: dict[str, Any]) -> str:
+    lines = []
+    for dataset, rows in content["datasets"].items():
+        lines += [f"| {dataset} | NDCG@10 | 95 % |", "|---|---|---|"]
+        lines += [
+            f"| {each['row']} | {each['ndcg@10']:.3f} | {each['interval_95'][0]:.3f} to {each['interval_95'][1]:.3f} |"
+            for each in rows
+        ]
+        lines.append("")
+    if content["missing"]:
+        lines.append("missing: " + ", ".join(content["missing"]))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--datasets", nargs="+", default=["docvqa-dev", "chartqa-dev"])
+    parser.add_argument("--out", default="benchmarks/results/nano/table.json")
+    asked = parser.parse_args()
+    content = gather(asked.results, asked.datasets)
+    write_json(asked.out, {**content, "command": "python benchmarks/nano.py"})
+    print(markdown(content))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Why the model misses a page: does a printed word find its cell, and does it find its page?
+
+    python benchmarks/nano_words.py JUDGED --ocr OCR_FOLDER [--model FOLDER] [--cache FOLDER] [--out FILE]
+
+JUDGED is a judged folder, OCR_FOLDER what scripts/ocr_words.py made of it (ocr.jsonl). Pages are taken from the
+evaluation cache, where `varsdoc eval` has put them; pages that are not there are encoded. Two shares:
+
+- found: of the tokens of runs of printed words, how many have their best cell, on their own page and in the variant
+  that fits the run best, among the cells of their word; by the height of the print in pixels of the scaled page;
+- first: of printed words, each asked alone, how many rank a page first that prints them, among all pages; by the
+  number of pages that print the word, and by height for words of one page. Scores are over the word's own tokens, as
+  in a longer question.
+
+Words are those that the engine was sure of (85 of 100) and that have four or more letters, or three or more digits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shlex
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from varsdoc.evaluation.cache import Cache
+from varsdoc.evaluation.evaluate import encode_pages
+from varsdoc.evaluation.judged import JudgedSet, read_folder
+from varsdoc.evaluation.results import machine, write_json
+from varsdoc.evaluation.retrievers.ours import VarsDocRetriever
+from varsdoc.evaluation.statistics import bootstrap_interval
+from varsdoc.training.generator import Word
+from varsdoc.training.reading.targets import Grid
+from varsdoc.training.reading.words import plain, word_key
+
+SURE = 85
+RUN = 24  # words of a run
+HEIGHTS = (8.0, 11.0, 15.0)  # pixels, borders of the groups
+PRINTED_ON = (1, 4, 16)  # pages, upper borders of the groups
+
+
+@dataclass(frozen=True)
+class Read:
+    """A page with what an engine read on it and what the model made of it."""
+
+    words: list[Word]
+    grid: Grid
+    vectors: Tensor  # (K, M, d)
+    start: int  # of the cells among the vectors
+
+
+def telling(text: str) -> bool:
+    """Whether a word is worth asking for.
+
+    >>> [telling(word) for word in ("income", "the", "1987", "12")]
+    [True, False, True, False]
+    """
+    return sum(c.isdigit() for c in text) >= 3 or (text.isalpha() and len(text) >= 4)
+
+
+def read_pages(judged: JudgedSet, ocr: Path, retriever: VarsDocRetriever, cache: Cache) -> list[Read]:
+    lines = map(json.loads, (ocr / "ocr.jsonl").read_text().splitlines())
+    words = {str(line["_id"]): line["words"] for line in lines}
+    keys = encode_pages(retriever, judged, cache)
+    cell = retriever.model.config.cell_size
+    pages = []
+    for page, vectors in zip(judged.pages, cache.arrays(retriever.identity.space, keys), strict=True):
+        rows, cols, start = retriever.layout(page.image())
+        height, width = rows * cell, cols * cell
+        found = [
+            Word(w[0], (w[1] * width, w[2] * height, w[3] * width, w[4] * height), str(w[5]), 0, 0)
+            for w in words.get(page.id, [])
+        ]
+        pages.append(Read(found, Grid(rows, cols, height, width), torch.from_numpy(vectors).float(), start))
+    return pages
+
+
+def group(value: float, borders: tuple[float, ...]) -> str:
+    """
+    >>> [group(v, (1, 4)) for v in (1, 3, 9)]
+    ['to 1', 'to 4', 'over 4']
+    """
+    return next((f"to {border:g}" for border in borders if value <= border), f"over {borders[-1]:g}")
+
+
+def height_of(word: Word) -> float:
+    return min(word.box[3] - word.box[1], word.box[2] - word.box[0])
+
+
+def share(hits: list[bool]) -> dict[str, Any]:
+    low, high = bootstrap_interval([float(hit) for hit in hits], 2000) if hits else (0.0, 0.0)
+    return {"share": round(float(np.mean(hits)), 4) if hits else None, "of": len(hits), "interval_95": [low, high]}
+
+
+def found_share(pages: list[Read], retriever: VarsDocRetriever, runs: int, rng: random.Random) -> dict[str, Any]:
+    """Tokens of runs of printed words that find their word's cells on their own page."""
+    config, tokenizer = retriever.model.config, retriever.model.processor.tokenizer
+    chosen = rng.sample([page for page in pages if len(page.words) >= RUN], min(runs, len(pages)))
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for page in chosen:
+        begin = rng.randrange(len(page.words) - RUN + 1)
+        run = page.words[begin : begin + RUN]
+        text = " ".join(plain(word.text) for word in run)
+        (query,) = retriever.encode_queries([text])
+        offsets = tokenizer.encode(config.query_prefix + text, add_special_tokens=False).offsets
+        cells = page.vectors[:, page.start : page.start + page.grid.rows * page.grid.cols]
+        similarity = torch.from_numpy(query).float() @ cells.transpose(1, 2)  # (K, T, C)
+        best = similarity[similarity.amax(2).sum(1).argmax()].argmax(1)
+        place = len(config.query_prefix)
+        for word in run:
+            end = place + len(plain(word.text))
+            if int(float(word.role)) >= SURE and telling(plain(word.text)):
+                same = [other for other in page.words if word_key(other.text) == word_key(word.text)]
+                wanted = {cell for other in same for cell in page.grid.cells(other)}
+                for token, (low, high) in enumerate(offsets):
+                    if low < end and high > place:
+                        hits[group(height_of(word), HEIGHTS)].append(int(best[token]) in wanted)
+            place = end + 1
+    return {
+        "all": share([hit for some in hits.values() for hit in some]),
+        "by height": {name: share(hits[name]) for name in sorted(hits)},
+    }
+
+
+def first_share(pages: list[Read], retriever: VarsDocRetriever, words: int, rng: random.Random) -> dict[str, Any]:
+    """Printed words, each asked alone, that rank a page first on which they stand."""
+    where: dict[int, set[int]] = defaultdict(set)  # all that is printed, sure or not
+    sure: dict[int, Word] = {}
+    for i, page in enumerate(pages):
+        for word in page.words:
+            key = word_key(word.text)
+            where[key].add(i)
+            if int(float(word.role)) >= SURE and telling(plain(word.text)):
+                sure.setdefault(key, word)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for key in sorted(sure):
+        groups[group(len(where[key]), PRINTED_ON)].append(key)
+    asked = {name: rng.sample(keys, min(words, len(keys))) for name, keys in groups.items()}
+    keys = [key for name in sorted(asked) for key in asked[name]]
+    best = best_pages([plain(sure[key].text) for key in keys], pages, retriever)
+    hits = {key: bool(best[i] in where[key]) for i, key in enumerate(keys)}
+    once = asked.get(f"to {PRINTED_ON[0]:g}", [])
+    by_height: dict[str, list[bool]] = defaultdict(list)
+    for key in once:
+        by_height[group(height_of(sure[key]), HEIGHTS)].append(hits[key])
+    return {
+        "by pages that print it": {name: share([hits[key] for key in asked[name]]) for name in sorted(asked)},
+        "one page, by height": {name: share(by_height[name]) for name in sorted(by_height)},
+    }
+
+
+def best_pages(texts: list[str], pages: list[Read], retriever: VarsDocRetriever) -> np.ndarray:
+    """The page on which each word's own tokens score best, in its best variant."""
+    config, tokenizer = retriever.model.config, retriever.model.processor.tokenizer
+    own: list[Tensor] = []
+    for text, query in zip(texts, retriever.encode_queries(texts), strict=True):
+        offsets = tokenizer.encode(config.query_prefix + text, add_special_tokens=False).offsets
+        chosen = [i for i, (_, high) in enumerate(offsets) if high > len(config.query_prefix)]
+        own.append(torch.from_numpy(query[chosen]).float())
+    together, lengths = torch.cat(own), [len(tokens) for tokens in own]
+    scores = np.empty((len(texts), len(pages)))
+    for p, page in enumerate(pages):
+        best = (together @ page.vectors.transpose(1, 2)).amax(2)  # (K, tokens)
+        scores[:, p] = [part.mean(1).amax().item() for part in best.split(lengths, dim=1)]
+    return scores.argmax(1)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("judged")
+    parser.add_argument("--ocr", type=Path, required=True)
+    parser.add_argument("--model")
+    parser.add_argument("--cache")
+    parser.add_argument("--pages", type=int, help="only the first of the set")
+    parser.add_argument("--words", type=int, default=300, help="asked per group")
+    parser.add_argument("--runs", type=int, default=150, help="runs of printed words")
+    parser.add_argument("--out")
+    asked = parser.parse_args()
+    judged = read_folder(asked.judged)
+    judged = judged.limited(asked.pages) if asked.pages else judged
+    retriever = VarsDocRetriever(asked.model)
+    with torch.inference_mode():
+        pages = read_pages(judged, asked.ocr, retriever, Cache(asked.cache))
+        content = {
+            "set": judged.name,
+            "pages": len(pages),
+            "found": found_share(pages, retriever, asked.runs, random.Random(0)),
+            "first": first_share(pages, retriever, asked.words, random.Random(0)),
+        }
+    words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
+    content |= {
+        "model_hash": retriever.identity.hash,
+        "command": shlex.join(["python", "benchmarks/nano_words.py", *words]),
+        "machine": machine(),
+    }
+    if asked.out:
+        write_json(asked.out, content)
+    print(json.dumps({name: content[name] for name in ("set", "found", "first")}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

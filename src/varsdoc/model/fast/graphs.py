@@ -1,0 +1,69 @@
+"""A question's forward pass as a CUDA graph: hundreds of small kernels launched at once instead of one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from varsdoc.model.fast.encoder import FastEncoder
+
+STEP, LONGEST = 8, 128  # tokens; longer questions are launched kernel by kernel
+
+
+@dataclass(frozen=True)
+class _Graph:
+    graph: Any
+    ids: Tensor  # (length,) what it reads
+    vectors: Tensor  # (length, dim) what it writes
+
+
+def bucket(length: int) -> int | None:
+    """The padded length that a question of this length runs at.
+
+    >>> bucket(1), bucket(24), bucket(25), bucket(500)
+    (8, 24, 32, None)
+    """
+    padded = -(-length // STEP) * STEP
+    return padded if padded <= LONGEST else None
+
+
+class QueryGraphs:
+    """One graph per padded length, captured when it is first needed."""
+
+    def __init__(self, encoder: FastEncoder) -> None:
+        self._encoder = encoder
+        self._graphs: dict[int, _Graph] = {}
+
+    def encode(self, ids: Sequence[int]) -> Tensor | None:
+        """(T, dim), or None where the question is too long."""
+        length = bucket(len(ids))
+        if length is None:
+            return None
+        if length not in self._graphs:
+            self._graphs[length] = self._capture(length)
+        graph = self._graphs[length]
+        graph.ids[: len(ids)].copy_(torch.tensor(ids).pin_memory(), non_blocking=True)
+        graph.graph.replay()
+        return graph.vectors[: len(ids)].clone()
+
+    def _capture(self, length: int) -> _Graph:
+        from varsdoc.model.fast.layout import runs_of
+
+        device = self._encoder.model.device
+        ids = torch.zeros(length, dtype=torch.long, device=device)
+        places, runs = torch.arange(length, device=device), runs_of([length])
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):  # compiles, chooses kernels and fills pools outside of the capture
+            for _ in range(3):
+                self._encoder.query_rows(ids, places, runs)
+        torch.cuda.current_stream(device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            vectors = self._encoder.query_rows(ids, places, runs)
+        return _Graph(graph, ids, vectors)

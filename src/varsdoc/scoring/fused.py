@@ -1,0 +1,131 @@
+"""Launching the fused kernels (scoring.fused_kernels): which layout, which tiles, whose scores.
+
+The same code runs in Triton's interpreter (TRITON_INTERPRET=1): tests/scoring/test_fused.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel
+from varsdoc.scoring.kernels import PLANE
+from varsdoc.scoring.query_tiles import QueryTiles
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
+DIMS = {"float16": (32, 64, 128, 256), "bfloat16": (32, 64, 128, 256), "int8": (32, 64, 128, 256, 512),
+        "binary": (128, 256, 512)}  # fmt: skip
+# Bits are taken out of four bytes at a time by two instructions. The interpreter knows no machine code; there, and if
+# ever a compiler gets it wrong (benchmarks/gpu.py --check), plain shifts do the same.
+MACHINE_BITS = not INTERPRETED
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is laid out: vectors of a block, warps of a program, depth of the pipeline of loads."""
+
+    block: int
+    warps: int
+    stages: int
+
+
+# By codec and by whether the tile is narrow (one short query: memory binds) or wide (many: the matrix units bind).
+# Chosen from what the compiler reports for sm_90 (no spills, enough programs on a multiprocessor), not yet from times.
+LAUNCHES: dict[tuple[str, bool], Launch] = {
+    ("float16", True): Launch(128, 4, 3),
+    ("float16", False): Launch(128, 8, 3),
+    ("bfloat16", True): Launch(128, 4, 3),
+    ("bfloat16", False): Launch(128, 8, 3),
+    ("int8", True): Launch(128, 4, 3),
+    ("int8", False): Launch(128, 8, 3),
+    ("binary", True): Launch(128, 4, 3),
+    ("binary", False): Launch(128, 8, 3),
+}
+# What `tune` tries beside.
+CHOICES = (Launch(64, 4, 4), Launch(128, 4, 2), Launch(128, 8, 2), Launch(128, 8, 4), Launch(256, 8, 3))
+
+
+def fits(codec: str, dim: int) -> bool:
+    """Whether the kernels take vectors of this codec and size; others go through `scoring.streamed`."""
+    return dim in DIMS.get(codec, ())
+
+
+def best_of_runs(
+    tiles: QueryTiles,
+    codec: str,
+    dim: int,
+    codes: Tensor,
+    scales: Tensor | None,
+    starts: Tensor,
+    tokens: Tensor,
+    pages: Tensor,
+    variants: int,
+    span: int = 1,
+    launch: Launch | None = None,
+) -> Tensor:
+    """Sums of maxima (Q, pages, variants) float32.
+
+    codes   (N, width): float16, bfloat16 or int8 numbers, or bytes of eight signs; scales (N,) float16 with int8
+    starts  (P,) int64 the first vector of a page, tokens (P,) int32 vectors of one of its variants
+    pages   (n,) int32 which pages, variants: runs of each, span: variants of a run
+    """
+    placing = tiles.placing
+    runs = len(pages) * variants
+    out = torch.empty(placing.tiles * placing.slots, runs, dtype=torch.float32, device=codes.device)
+    chosen = launch or LAUNCHES[codec, _narrow(tiles)]
+    options: dict[str, Any] = {} if INTERPRETED else {"num_warps": chosen.warps, "num_stages": chosen.stages}
+    options |= {"VARIANTS": variants, "SPAN": span, "TILES": placing.tiles, "ROWS": placing.rows}
+    options |= {"SLOTS": placing.slots, "DIM": dim, "BLOCK": chosen.block, "WEIGHT": PLANE}
+    where = (starts, tokens, pages, tiles.planes)
+    results = (placing.slot, tiles.worth, out, tiles.planes[0].numel(), runs)
+    grid = (runs * placing.tiles,)
+    with _on(codes.device):
+        if codec == "binary":
+            assert tiles.sums is not None
+            bits_kernel[grid](codes, *where, tiles.sums, *results, ASM=MACHINE_BITS, **options)
+        else:
+            scaled = codes if scales is None else scales
+            planes = len(tiles.planes)
+            numbers_kernel[grid](codes, scaled, *where, *results, PLANES=planes, INT8=codec == "int8", **options)
+    return _by_query(out, tiles).view(tiles.queries, len(pages), variants)
+
+
+def _narrow(tiles: QueryTiles) -> bool:
+    return tiles.placing.tiles * tiles.placing.rows <= 64
+
+
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """Triton launches on the current device."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+
+
+def tune(codec: str, narrow: bool, run: Callable[[], Any], choices: Sequence[Launch] = CHOICES) -> dict[str, float]:
+    """Time a launch of this kind in each layout on this GPU; keep the fastest for this process. Milliseconds."""
+    from triton.testing import do_bench
+
+    times: dict[Launch, float] = {}
+    for choice in (LAUNCHES[codec, narrow], *choices):
+        LAUNCHES[codec, narrow] = choice
+        try:
+            times[choice] = float(do_bench(run, warmup=10, rep=60, return_mode="median"))
+        except Exception as error:  # more shared memory or registers than the chip has
+            if not times:
+                raise
+            print(f"{codec} {choice}: {type(error).__name__}", file=sys.stderr)
+    LAUNCHES[codec, narrow] = min(times, key=times.__getitem__)
+    return {f"block {c.block}, warps {c.warps}, stages {c.stages}": t for c, t in times.items()}
+
+
+def _by_query(out: Tensor, tiles: QueryTiles) -> Tensor:
+    placing = tiles.placing
+    if not placing.cut:
+        return out if len(out) == tiles.queries else out[placing.used]
+    summed = out.new_zeros(tiles.queries, out.shape[1])
+    return summed.index_add_(0, placing.owner, out[placing.used])

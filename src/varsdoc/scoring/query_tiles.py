@@ -1,0 +1,132 @@
+"""Queries cut into tiles for the fused kernel: whole queries side by side, in the numbers that the codes are scored in.
+
+- Tokens of one or many queries fill tiles of 16 to 128 rows. A query stays within a tile where it fits ("slot"); one
+  that is longer is cut into several slots, whose sums are added afterwards.
+- float16 and bfloat16 codes: the query in the codes' own dtype, and where it was float32 a second plane with what the
+  first one lost, so that scores are those of the float32 query.
+- int8 and binary codes: the two int8 planes of `scoring.kernels`, q ~ step * (254 hi + lo), one step per query: whole
+  numbers, so the GPU finds what the CPU finds.
+- Everything is computed where the queries lie; where rows go depends on lengths alone and is kept for the next query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from varsdoc.scoring.kernels import PLANE
+
+SMALLEST, LARGEST = 16, 128  # rows of a tile
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Where the tokens of queries of these lengths go."""
+
+    tiles: int
+    rows: int  # of a tile
+    slots: int  # of a tile, a power of two
+    take: Tensor  # (tiles * rows,) int64: the token of each row; one past the last token: nothing
+    slot: Tensor  # (tiles * rows,) int32: the slot of each row within its tile; -1: nothing
+    owner: Tensor  # (used slots,) int64: whose query
+    used: Tensor  # (used slots,) int64: which of the tiles * slots
+    token_owner: Tensor  # (tokens,) int64
+    cut: bool  # whether a query has several slots
+
+
+@dataclass(frozen=True)
+class QueryTiles:
+    """Queries made ready for one codec on one device."""
+
+    queries: int
+    placing: Placing
+    planes: Tensor  # (planes, tiles * rows, D)
+    worth: Tensor  # (tiles * slots,) float32: what one unit of a slot's sum is worth
+    sums: Tensor | None = None  # (tiles * rows,) int32, binary only: the sum of a row's numbers
+
+
+@lru_cache(maxsize=256)
+def place(lengths: tuple[int, ...], device: torch.device) -> Placing:
+    """Fill tiles in order, each with as many whole queries as fit."""
+    total = sum(lengths)
+    rows = min(max(SMALLEST, 1 << (total - 1).bit_length()), LARGEST)
+    pieces: list[list[tuple[int, int, int]]] = [[]]  # of each tile: query, first token, tokens
+    room, before = rows, 0
+    for query, length in enumerate(lengths):
+        for start in range(0, length, rows):
+            size = min(rows, length - start)
+            if size > room:
+                pieces.append([])
+                room = rows
+            pieces[-1].append((query, before + start, size))
+            room -= size
+        before += length
+    slots = 1 << (max(len(tile) for tile in pieces) - 1).bit_length()
+    take: list[int] = []
+    slot: list[int] = []
+    owner: list[int] = []
+    used: list[int] = []
+    for tile, parts in enumerate(pieces):
+        for i, (query, first, size) in enumerate(parts):
+            take += range(first, first + size)
+            slot += [i] * size
+            owner.append(query)
+            used.append(tile * slots + i)
+        empty = (tile + 1) * rows - len(take)
+        take += [total] * empty
+        slot += [-1] * empty
+    token_owner = [query for query, length in enumerate(lengths) for _ in range(length)]
+    # One transfer for all: a query's latency is made of such small things.
+    parts_of = (take, slot, owner, used, token_owner)
+    moved = torch.tensor([x for part in parts_of for x in part]).to(device).split([len(part) for part in parts_of])
+    cut = len(owner) > len(lengths)
+    return Placing(len(pieces), rows, slots, moved[0], moved[1].int(), moved[2], moved[3], moved[4], cut)
+
+
+def tile_queries(queries: Sequence[Tensor], codec: str) -> QueryTiles:
+    """Queries (T, D) on one device -> tiles for codes of this codec."""
+    placing = place(tuple(len(query) for query in queries), queries[0].device)
+    flat = queries[0] if len(queries) == 1 else torch.cat([*queries])
+    dim = flat.shape[1]
+    slots = placing.tiles * placing.slots
+    if codec in ("float16", "bfloat16"):
+        dtype = torch.float16 if codec == "float16" else torch.bfloat16
+        padded = torch.cat([flat, flat.new_zeros(1, dim)])[placing.take]
+        near = padded.to(dtype)[None]
+        if flat.dtype != dtype:
+            near = torch.cat([near, (padded.float() - near.float()).to(dtype)])
+        return QueryTiles(len(queries), placing, near, flat.new_ones(slots, dtype=torch.float32))
+    flat = flat.float()
+    owners = torch.arange(len(queries), device=flat.device)[:, None]
+    largest = (flat.abs().amax(1)[None] * (placing.token_owner[None] == owners)).amax(1)  # (Q,)
+    steps = largest.clamp(min=1e-30) / (127 * PLANE)
+    whole = torch.round(flat / steps[placing.token_owner][:, None])
+    padded = torch.cat([whole, whole.new_zeros(1, dim)])[placing.take]
+    high = torch.round(padded / PLANE)
+    if codec == "binary":  # columns to whole bytes, then in the order in which the kernel takes bits
+        padded, high = (
+            torch.nn.functional.pad(x, (0, -dim % 8))[:, bit_order(dim, flat.device)] for x in (padded, high)
+        )
+    planes = torch.stack([high, padded - PLANE * high]).to(torch.int8)
+    worth = flat.new_ones(slots)
+    worth[placing.used] = steps[placing.owner] / (dim**0.5 if codec == "binary" else 1.0)
+    sums = padded.sum(1).int() if codec == "binary" else None
+    return QueryTiles(len(queries), placing, planes, worth, sums)
+
+
+@lru_cache(maxsize=16)
+def bit_order(dim: int, device: torch.device) -> Tensor:
+    """The dimension at each place of an unpacked vector: bit 0 of all bytes, bit 4 of all bytes, 1, 5, 2, 6, 3, 7.
+
+    Codes have the first of eight dimensions in the highest bit.
+
+    >>> bit_order(16, torch.device("cpu")).tolist()
+    [7, 15, 3, 11, 6, 14, 2, 10, 5, 13, 1, 9, 4, 12, 0, 8]
+    """
+    width = (dim + 7) // 8
+    bits = (0, 4, 1, 5, 2, 6, 3, 7)
+    return torch.tensor([8 * byte + 7 - bit for bit in bits for byte in range(width)]).to(device)

@@ -1,0 +1,60 @@
+"""The fused kernels compile for the GPU that they are written for, on a machine without one.
+
+The interpreter runs no machine code; this is what shows that the assembler takes it and that the products go to the
+tensor cores. In a process of its own: the tests beside it have Triton in interpreter mode.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("triton", reason="triton is not installed")
+
+SCRIPT = """
+import json
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from varsdoc.scoring.fused import LAUNCHES
+from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel
+
+POINTERS = dict(codes="*u8", scales="*fp16", starts="*i64", tokens="*i32", pages="*i32", planes="*i8", sums="*i32",
+                slots="*i32", worth="*fp32", out="*fp32", plane_size="i32", out_row="i32")
+
+def build(kernel, codec, rows, narrow, **types):
+    launch = LAUNCHES[codec, narrow]
+    fixed = dict(VARIANTS=5, SPAN=1, TILES=1, ROWS=rows, SLOTS=4, PLANES=2, DIM=128, INT8=codec == "int8", WEIGHT=254,
+                 BLOCK=launch.block, ASM=True)
+    names = list(kernel.arg_names)
+    kinds = POINTERS | types
+    signature = {name: "constexpr" if name in fixed else kinds[name] for name in names}
+    constants = {(names.index(name),): value for name, value in fixed.items() if name in names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if kinds.get(name, "").startswith("*")}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
+    made = triton.compile(source, target=GPUTarget("cuda", 90, 32),
+                          options=dict(num_warps=launch.warps, num_stages=launch.stages))
+    return {"wgmma": made.asm["ptx"].count("wgmma.mma_async"), "shared": made.metadata.shared}
+
+print(json.dumps({
+    "binary": build(bits_kernel, "binary", 32, True),
+    "bfloat16": build(numbers_kernel, "bfloat16", 128, False, codes="*bf16", planes="*bf16"),
+}))
+"""
+
+
+def test_kernels_compile_for_hopper_and_use_its_tensor_cores() -> None:
+    environment = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", SCRIPT], capture_output=True, text=True, env=environment, timeout=300
+    )
+    if done.returncode and "ptxas" in done.stderr and "not found" in done.stderr.lower():
+        pytest.skip("this Triton brings no assembler")
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name, found in json.loads(done.stdout).items():
+        assert found["wgmma"] > 0, name
+        assert found["shared"] < 227 * 1024, f"{name} would not fit a multiprocessor"
