@@ -142,7 +142,7 @@ def test_audit_measures_first_stage_codec_bytes_latency_and_usage(place: Path, f
         (["search", "x"], 2, "--index"),
         (["index", "{index}/nothing.pdf", "--into", "{index}"], 1, "does not exist"),
         (["index", "x", "--into", "{index}", "--meta", "year"], 2, "key=value"),
-        (["index", "x", "--into", "{index}", "--codec", "int4"], 2, "int4"),
+        (["index", "x", "--into", "{index}", "--codec", "int2"], 2, "int2"),
         (["index", "x", "--into", "{index}", "--pool", "0"], 2, "--pool"),
         (["remove", "nope.pdf", "--index", "{index}"], 1, "There is no document 'nope.pdf'"),
     ],

@@ -62,7 +62,7 @@ def test_a_hit_shows_the_cells_of_its_own_page_and_not_the_prompt(index: Index, 
         page = model.encode_pages([hit.image()])[0]
         for variant, token in ((0, 0), (hit.variant, len(question) - 1)):
             expected = (page.cells[variant].float().numpy() @ question[token]).reshape(page.grid)
-            assert hit.similarity(variant, token) == pytest.approx(expected, abs=0.02)
+            assert hit.similarity(variant, token) == pytest.approx(expected, abs=0.08)  # four bits, sixteen numbers
 
 
 @pytest.mark.parametrize(

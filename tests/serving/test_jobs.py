@@ -15,7 +15,9 @@ import pytest
 from index.papers import pdf, picture, squares, tiff
 from serving.conftest import finished, running, wait_for
 from varsdoc import Index, VarsDoc
+from varsdoc.index.store import Store
 from varsdoc.serving import Limits, Settings
+from varsdoc.serving.jobs import Job, JobFolder
 from varsdoc.serving.schemas import Accepted, JobShape
 
 
@@ -100,15 +102,21 @@ def test_an_upload_becomes_documents_while_searches_go_on(client: httpx.Client, 
     assert client.delete(f"/jobs/{job['id']}").status_code == 409
 
 
-def test_the_same_name_replaces_and_a_failed_replacement_keeps_the_old(client: httpx.Client, place: Path) -> None:
+def test_the_same_name_replaces_and_a_failed_replacement_keeps_the_old(
+    client: httpx.Client, place: Path, tmp_path: Path
+) -> None:
     first = finished(client, upload(client, ("same.png", png(10))).json()["job"])
     assert first["added"] == 1
     before = listed(client)["same.png"]
     cover = client.get(f"/pages/{before['cover']}").json()
     damaged = png(11)[:-40]  # right by its first bytes, damaged behind them
-    failed = finished(client, upload(client, ("same.png", damaged), ("bomb.png", png_bomb())).json()["job"])
+    long = tiff(tmp_path / "long.tiff", list(range(31))).read_bytes()
+    bad = (("same.png", damaged), ("bomb.png", png_bomb()), ("long.tiff", long))
+    failed = finished(client, upload(client, *bad).json()["job"])
     assert failed["state"] == "failed"
-    assert {one["source"] for one in failed["failed"]} == {"same.png", "bomb.png"}
+    reasons = {one["source"]: one["reason"] for one in failed["failed"]}
+    assert set(reasons) == {"same.png", "bomb.png", "long.tiff"}
+    assert "more than the limit of 30" in reasons["long.tiff"]
     assert all(one["reason"] and str(place) not in one["reason"] for one in failed["failed"])
     assert client.get(f"/pages/{before['cover']}").json() == cover
     (kept,) = [path for path in stored_files(place) if path.name == "same.png"]
@@ -183,6 +191,37 @@ def test_a_waiting_and_a_running_job_can_be_cancelled(client: httpx.Client, plac
     assert finished(client, running_job)["state"] == "cancelled"
     wait_for(lambda: not any((place / "uploads" / "incoming").iterdir()))
     assert "other.tiff" not in listed(client)
+
+
+def test_while_another_process_writes_a_removal_is_refused_and_a_job_waits(client: httpx.Client, place: Path) -> None:
+    """And a removal never takes the file of a newer upload that waits."""
+    assert finished(client, upload(client, ("twice.png", png(20))).json()["job"])["state"] == "done"
+    document = listed(client)["twice.png"]
+    with Store(place).writing():
+        job = upload(client, ("twice.png", png(21))).json()["job"]
+        refused = client.delete(f"/documents/{document['id']}")
+        assert (refused.status_code, str(place) in refused.text) == (409, False)
+        assert client.post("/search", json={"query": "valve"}).status_code == 200
+        assert client.get(f"/jobs/{job['id']}").json()["state"] in ("waiting", "running")
+    assert finished(client, job)["state"] == "done"
+    (kept,) = [path for path in stored_files(place) if path.name == "twice.png"]
+    assert kept.read_bytes() == png(21)
+
+
+def test_a_job_that_was_cut_off_again_and_again_is_interrupted(model: VarsDoc, tmp_path: Path) -> None:
+    Index.open(tmp_path / "index", model).add(picture(tmp_path / "a.png", 3))
+    folder = JobFolder(tmp_path / "index")
+    folder.make()
+    waiting = folder.staging("20260101T000000000000-00000000") / "000-b.png"
+    picture(waiting, 4)
+    paths = [str(waiting.relative_to(folder.uploads))]
+    folder.write(Job(waiting.parent.name, "other", ["b.png"], paths, {}, state="running", attempts=2))
+    (folder.incoming / "stray").mkdir()
+    with running(tmp_path / "index") as client:
+        (job,) = client.get("/jobs").json()["jobs"]
+    assert (job["state"], job["collection"]) == ("interrupted", "index")
+    assert job["detail"]
+    assert not any(folder.incoming.iterdir())
 
 
 def test_read_only_refuses_uploads_and_deletes(made: Path) -> None:

@@ -71,7 +71,7 @@ class PinnedPages:
 
     def page_text(self, page_id: str) -> str | None:
         text: str | None = self._read([self._pages[page_id][1]], "text")[0]["text"]
-        return text
+        return text or None  # empty: it was looked for, and the page has none
 
     def _read(self, row_ids: list[int], column: str) -> list[dict[str, Any]]:
         try:

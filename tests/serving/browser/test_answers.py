@@ -166,7 +166,6 @@ def test_a_bad_filter_says_why_and_how_to_go_on(visit: Any, served: Any, watched
     assert page.locator(".state p").first.inner_text().strip()
     page.get_by_role("button", name="Drop the where filter").click()
     page.locator(".hit").first.wait_for()
-    page.locator("#more summary").click()
     page.get_by_label("Where", exact=True).fill("page = 2")
     page.get_by_label("Where", exact=True).press("Enter")
     page.wait_for_url("**where=page**")
