@@ -184,10 +184,11 @@ def test_a_broken_multipart_body_is_refused(client: httpx.Client, place: Path, b
 
 def test_a_waiting_and_a_running_job_can_be_cancelled(client: httpx.Client, place: Path, tmp_path: Path) -> None:
     long = tiff(tmp_path / "long.tiff", list(range(30))).read_bytes()
-    running_job, waiting = (upload(client, (name, long)).json()["job"] for name in ("long.tiff", "other.tiff"))
-    wait_for(lambda: client.get(f"/jobs/{running_job['id']}").json()["state"] == "running")
-    assert client.delete(f"/jobs/{waiting['id']}").json()["state"] == "cancelled"
-    assert client.delete(f"/jobs/{running_job['id']}").status_code == 200
+    with Store(place).writing():  # so that neither gets done
+        running_job, waiting = (upload(client, (name, long)).json()["job"] for name in ("long.tiff", "other.tiff"))
+        wait_for(lambda: client.get(f"/jobs/{running_job['id']}").json()["state"] == "running")
+        assert client.delete(f"/jobs/{waiting['id']}").json()["state"] == "cancelled"
+        assert client.delete(f"/jobs/{running_job['id']}").status_code == 200
     assert finished(client, running_job)["state"] == "cancelled"
     wait_for(lambda: not any((place / "uploads" / "incoming").iterdir()))
     assert "other.tiff" not in listed(client)
