@@ -105,7 +105,7 @@ def run(
     if any(answer.asked.document for answer in answers):
         console.print("A star marks the page where the answer is.\n")
     for answer in answers:
-        if not answer.asked.known_miss:
+        if not answer.asked.known_miss or answer.rank == 1:
             _show(console, answer)
     if not answers:
         for words in _typed(console):

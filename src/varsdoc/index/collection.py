@@ -342,7 +342,7 @@ class Index:
         text: str | None = self._reading(
             lambda snapshot: snapshot.read([snapshot.require_row(page_id)], ["text"])[0]["text"]
         )
-        return text
+        return text or None  # empty: it was looked for, and the page has none
 
     def page_jpeg(self, page_id: str) -> bytes:
         """The picture of a page by its id, stored or rendered again from its source."""
@@ -350,14 +350,20 @@ class Index:
 
     def page_picture(self, page_id: str) -> tuple[str, bytes]:
         """The picture of a page, and the version of its document that it is of."""
-        from varsdoc.index.pinned import pinned
+        from varsdoc.index.pinned import MovedOnError, pinned
 
         def find(snapshot: Snapshot) -> tuple[str, PinnedPages]:
             row = snapshot.require_row(page_id)
             return snapshot.pages[row].document.version, pinned(snapshot, [row])
 
         version, found = self._reading(find)  # rendering it again takes seconds, in which others may search
-        return version, found.page_jpeg(page_id)
+        try:
+            return version, found.page_jpeg(page_id)
+        except MovedOnError:  # its files were rewritten though no document changed
+            with self._guard:
+                self._snapshot, self._looked = None, -math.inf
+            version, found = self._reading(find)
+            return version, found.page_jpeg(page_id)
 
     def list(self, where: str | None = None) -> list[Listed]:
         """Documents by name. Needs no model."""

@@ -32,9 +32,9 @@ ARGUMENTS = [
 ]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """The browser, one for all tests."""
+    """The browser, one for a file: as long as it is open, its event loop runs in this thread, and no other may."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
