@@ -73,6 +73,16 @@ def _wait_for_model(server: Server) -> None:
     raise AssertionError("The model of varsdoc serve was not ready within three minutes.")
 
 
+def asked_again(server: Server, response: Any) -> Any:
+    """What the server answers to a request that the page made. Chromium may have dropped the body it got itself."""
+    made = response.request
+    again = urllib.request.Request(
+        server.address + "/search", made.post_data.encode(), {"Content-Type": "application/json"}, method=made.method
+    )
+    with urllib.request.urlopen(again, timeout=60) as answer:
+        return json.load(answer)
+
+
 def stop(server: Server) -> None:
     server.process.send_signal(signal.SIGTERM)
     try:
