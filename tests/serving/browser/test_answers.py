@@ -44,6 +44,7 @@ def test_an_answer_shows_pages_with_the_scores_of_all_readings(visit: Any, serve
 
 def test_the_outline_lies_where_the_region_is(visit: Any, served: Any) -> None:
     page = visit(served)
+    page.locator(".cover").first.wait_for()
     with page.expect_response(lambda answer: answer.url.endswith("/search")) as searched:
         ask(page, "revenue by region")
     hits = asked_again(served, searched.value)["hits"]
@@ -51,6 +52,7 @@ def test_the_outline_lies_where_the_region_is(visit: Any, served: Any) -> None:
     assert found, "no hit of the tiny model has a region: choose another question"
     i, region = found[0]
     card = page.locator(".hit").nth(i)
+    card.locator(".sheet-region").wait_for()
     sheet, box = card.locator(".sheet").bounding_box(), card.locator(".sheet-region").bounding_box()
     at = [(box["x"] - sheet["x"]) / sheet["width"], (box["y"] - sheet["y"]) / sheet["height"]]
     at += [at[0] + box["width"] / sheet["width"], at[1] + box["height"] / sheet["height"]]

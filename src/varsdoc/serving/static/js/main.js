@@ -53,7 +53,7 @@ async function start() {
   const known = loadCollections().catch(() => {});
   loadDocuments();
   if (state.get().query.trim()) await run();
-  else known.then(run);
+  else known.then(() => state.get().query.trim() || run()); // a question that came meanwhile runs already
   followPage();
   resumeJobs().catch(() => {});
 }
