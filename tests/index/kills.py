@@ -85,14 +85,18 @@ def kill_after(
     return process, forked.wait()
 
 
-def workers_of(parent: int) -> list[int]:
-    """Rendering processes that were started by a process, which may be gone."""
+def started_by(parent: int, module: str) -> list[int]:
+    """Processes that run a module of ours for a process, which may be gone."""
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
         line = " ".join(process.info["cmdline"] or [])
-        if "varsdoc.pages.worker" in line and f'"parent": {parent},' in line:
+        if module in line and f'"parent": {parent},' in line:
             found.append(process.info["pid"])
     return found
+
+
+def workers_of(parent: int) -> list[int]:
+    return started_by(parent, "varsdoc.pages.worker")
 
 
 def no_orphans(victims: list[int]) -> bool:

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 
+from index.kills import started_by
 from index.papers import picture, tiff
 from index.test_kill import contents
 from serving.conftest import finished, wait_for
@@ -30,13 +30,7 @@ def collection(tmp_path: Path, model: VarsDoc) -> Path:
 
 
 def job_processes(parent: int) -> list[int]:
-    """Indexing processes of a server, which may be gone."""
-    found = []
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if "varsdoc.serving.job_process" in line and f'"parent": {parent},' in line:
-            found.append(process.info["pid"])
-    return found
+    return started_by(parent, "varsdoc.serving.job_process")
 
 
 def start_job(client: httpx.Client, tmp_path: Path) -> dict:
