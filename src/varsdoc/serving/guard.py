@@ -5,12 +5,15 @@
 - A method that changes something must not come from another site's page (Origin, Sec-Fetch-Site).
 - Token or session, except for the page itself, /health, /session and the description of the API.
 - So many requests at a time; so many bytes of a body, counted as they come; so much patience with slow clients.
+- An answer that comes before the whole body did is not lost: what is still on its way is taken and thrown away for a
+  while, since closing on unread bytes resets the connection, and the answer with it.
 - Headers that keep a browser from running, framing, guessing or leaking anything. No CORS.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import time
 from collections.abc import Mapping
@@ -19,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from varsdoc.serving.problems import Problem, busy, of_error
 from varsdoc.serving.sessions import Sessions
-from varsdoc.serving.settings import Settings
+from varsdoc.serving.settings import Limits, Settings
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 _HERE = ("localhost", "127.0.0.1", "::1")
@@ -49,17 +52,17 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        sent = _Sent(send, self._settings.limits.send_seconds)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         upload = scope["method"] == "POST" and path == "/documents"
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        body = _Body(receive, headers, self._settings.limits, upload)
+        sent = _Sent(send, body, self._settings.limits.send_seconds)
         self._running += 1
         self._uploading += upload
         try:
-            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             self._admit(scope["method"], path, headers)
             self._bound(upload)
-            most = self._settings.limits.upload + (1 << 20) if upload else self._settings.limits.body
-            body = _Body(receive, headers, most, self._settings, upload)
+            body.require_fitting()
             await self._app(scope, body.receive, sent)
         except Exception as error:
             if sent.started:  # too late to say anything: the connection ends
@@ -88,32 +91,55 @@ class Guard:
 
 
 class _Sent:
-    """Adds the headers, and does not wait for ever for a client that reads nothing."""
+    """Adds the headers, waits so long for a client that reads nothing, and lets one that still sends finish."""
 
-    def __init__(self, send: Send, seconds: float) -> None:
-        self._send, self._seconds, self.started = send, seconds, False
+    def __init__(self, send: Send, body: _Body, seconds: float) -> None:
+        self._send, self._body, self._seconds, self.started = send, body, seconds, False
+        self._early = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
+            self.started, self._early = True, self._body.is_coming
             have = {name.lower() for name, _ in message["headers"]}
-            message["headers"] = [*message["headers"], *(pair for pair in _RAW if pair[0] not in have)]
+            added = [*_RAW, (b"connection", b"close")] if self._early else _RAW
+            message["headers"] = [*message["headers"], *(pair for pair in added if pair[0] not in have)]
+        elif self._early and not message.get("more_body", False):
+            await self._within({**message, "more_body": True})
+            await self._body.drain()
+            message = {"type": "http.response.body", "body": b""}
+        await self._within(message)
+
+    async def _within(self, message: Message) -> None:
         await asyncio.wait_for(self._send(message), self._seconds)
 
 
 class _Body:
-    """Counts what comes, and loses patience. What is left unread of a refused body ends with its connection."""
+    """Counts what comes, and loses patience."""
 
-    def __init__(
-        self, receive: Receive, headers: Mapping[str, str], most: int, settings: Settings, upload: bool
-    ) -> None:
-        self._receive, self._most, self._upload = receive, most, upload
-        self._limits = settings.limits
-        self._got, self._done = 0, False
+    def __init__(self, receive: Receive, headers: Mapping[str, str], limits: Limits, upload: bool) -> None:
+        self._receive, self._limits, self._upload = receive, limits, upload
+        self._most = limits.upload + (1 << 20) if upload else limits.body
+        length = headers.get("content-length", "")
+        self._length = int(length) if length.isascii() and length.isdigit() else 0
+        self._got, self._done = 0, not self._length and "transfer-encoding" not in headers
         self._started = time.monotonic()
-        length = headers.get("content-length", "0")
-        if length.isascii() and length.isdigit() and int(length) > most:
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether some of it has not been read."""
+        return not self._done
+
+    def require_fitting(self) -> None:
+        if self._length > self._most:
             raise self._too_large()
+
+    async def drain(self) -> None:
+        """Throw away what still comes: for so long in all, and not through a silence."""
+        until = time.monotonic() + self._limits.linger_seconds
+        with contextlib.suppress(asyncio.TimeoutError):
+            while not self._done and time.monotonic() < until:
+                message = await asyncio.wait_for(self._receive(), self._limits.linger_silence)
+                self._done = message["type"] != "http.request" or not message.get("more_body", False)
 
     def _too_large(self) -> Problem:
         detail = f"The request has more than the {self._most:,} bytes that are allowed here."
