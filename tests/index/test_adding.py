@@ -243,8 +243,12 @@ def test_another_encoder_is_refused_and_both_are_named(
     assert str(checkpoint) in str(caught.value)
     assert str(other_checkpoint) in str(caught.value)
     assert "reindex" in str(caught.value)
-    with pytest.raises(FingerprintError, match=f"codes as {DEFAULT_CODEC}, and binary"):
+    with pytest.raises(FingerprintError, match=f"codes as {DEFAULT_CODEC} with pool=2, and binary was"):
         Index.open(tmp_path / "index", codec="binary")
+    for same in ({"codec": "int4"}, {"codec": "int4", "codec_options": {"pool": 2, "share": False}}):
+        Index.open(tmp_path / "index", **same)
+    with pytest.raises(FingerprintError, match="int4 was asked"):
+        Index.open(tmp_path / "index", codec_options={"pool": 1})
 
 
 def test_the_encoder_is_found_again_by_its_fingerprint(index: Index, papers: Path, tmp_path: Path) -> None:

@@ -40,8 +40,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, checkpoint: Path, forked: Fo
             torn[dice.randrange(9, len(torn))] = dice.randrange(256)
         (place / "papers" / f"torn-{i:02d}.pdf").write_bytes(bytes(torn[: len(torn) // 2]))
     shape = answer(
-        forked, "index", place / "papers", "--into", place / "index", "--model", checkpoint, "--meta", "year=2020"
-    )
+        forked, "index", place / "papers", "--into", place / "index", "--model", checkpoint, "--meta", "year=2020",
+        "--codec", "int4",
+    )  # fmt: skip
     (place / "first.json").write_text(json.dumps(shape))
     return place
 

@@ -27,7 +27,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def index(folder: Path, model: VarsDoc, tmp_path_factory: pytest.TempPathFactory) -> Index:
-    index = Index.open(tmp_path_factory.mktemp("collection") / "index", model)
+    """Not pooled: the dozen cells of these pages under random weights have nothing in common."""
+    index = Index.open(tmp_path_factory.mktemp("collection") / "index", model, codec="int4")
     assert index.add(folder, metadata={"year": 2021, "kind": "test"}).added == 9
     return index
 

@@ -35,29 +35,38 @@ def test_it_is_not_the_clustering_of_the_rows_of_a_distance_matrix() -> None:
     assert not same_partition(ward_labels(vectors, 27), hierarchy.fcluster(wrong, 27, "maxclust"))
 
 
+def test_variants_of_a_token_stay_together_as_scipy_clusters_them_end_to_end() -> None:
+    hierarchy = pytest.importorskip("scipy.cluster.hierarchy")
+    variants = unit(3, 50, 16, seed=5)
+    ends = np.concatenate(list(variants), axis=1).astype(np.float64)
+    pooled, where = pool_tokens(variants, 2)
+    assert pooled.shape == (3, 25, 16)
+    assert same_partition(where, hierarchy.fcluster(hierarchy.linkage(ends, "ward"), 25, "maxclust"))
+
+
 def test_equal_tokens_fall_together() -> None:
-    vectors = np.repeat(unit(5, 8, seed=1), 4, axis=0)
+    vectors = np.repeat(unit(2, 5, 8, seed=1), 4, axis=1)
     pooled, where = pool_tokens(vectors, 4)
     assert where.tolist() == np.repeat(np.arange(5), 4).tolist()
-    np.testing.assert_allclose(pooled, vectors[::4], atol=1e-6)
+    np.testing.assert_allclose(pooled, vectors[:, ::4], atol=1e-6)
 
 
 def test_pooled_vectors_are_unit_means_of_their_tokens() -> None:
-    vectors = unit(31, 8, seed=2)
+    vectors = unit(2, 31, 8, seed=2)
     pooled, where = pool_tokens(vectors, 3)
-    assert len(pooled) == 11
-    for i, vector in enumerate(pooled):
-        mean = vectors[where == i].mean(0)
-        np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+    assert pooled.shape == (2, 11, 8)
+    for i in range(11):
+        mean = vectors[:, where == i].mean(1)
+        np.testing.assert_allclose(pooled[:, i], mean / np.linalg.norm(mean, axis=-1, keepdims=True), atol=1e-5)
 
 
 def test_opposite_tokens_leave_a_unit_vector() -> None:
-    pooled, _ = pool_tokens(np.array([[1, 0], [-1, 0]], np.float32), 2)
+    pooled, _ = pool_tokens(np.array([[[1, 0], [-1, 0]]], np.float32), 2)
     assert np.linalg.norm(pooled) == pytest.approx(1)
 
 
 def test_factor_one_changes_nothing_and_zero_is_refused() -> None:
-    vectors = unit(4, 8, seed=4)
+    vectors = unit(1, 4, 8, seed=4)
     np.testing.assert_allclose(pool_tokens(vectors, 1)[0], vectors, atol=1e-6)
     with pytest.raises(ConfigError, match="pooling factor"):
         pool_tokens(vectors, 0)

@@ -4,7 +4,7 @@
 - `int8`: 1 byte a number and a float16 scale per vector. One fixed scale would waste two bits: the largest number
   of a unit vector of 128 is about 0.3.
 - `int4`: 4 bits a number and a float16 scale per vector: odd multiples of it from -15 to 15, so that all sixteen
-  codes are used and none is zero.
+  codes are used and none is zero; the scale of four that loses least.
 - `binary`: 1 bit a number, the sign. A vector reads back as +-1/sqrt(D), of unit length, and is scored against the
   float query.
 
@@ -54,9 +54,8 @@ class PageCodec:
         variants = _checked(variants)
         pooling = None
         if self.pool > 1:
-            pooled = [pool_tokens(variant, self.pool) for variant in variants]
-            variants = np.stack([vectors for vectors, _ in pooled])
-            pooling = np.stack([where for _, where in pooled])
+            variants, where = pool_tokens(variants, self.pool)
+            pooling = where[None]
         if self.share is not True and self.share:
             variants = make_alike(variants, float(self.share))
         k, m, d = variants.shape
@@ -101,16 +100,15 @@ def similarities(query: np.ndarray, blob: bytes) -> np.ndarray:
     stored = query @ decode(read.codec, read.codes, read.scales, read.dim).T  # (T, N)
     places = np.arange(read.variants * read.tokens).reshape(read.variants, -1) if read.places is None else read.places
     if read.pooling is not None:
-        places = np.take_along_axis(places, read.pooling, 1)
+        places = np.take_along_axis(places, np.broadcast_to(read.pooling, (read.variants, read.cells)), 1)
     return np.ascontiguousarray(stored[:, places].transpose(1, 0, 2))
 
 
 def cell_map(blob: bytes) -> np.ndarray:
     """(K, cells): which of the variant's M packed vectors stands for each cell; the identity without pooling."""
     read = Blob.from_bytes(blob)
-    if read.pooling is not None:
-        return read.pooling
-    return np.broadcast_to(np.arange(read.tokens, dtype=np.int32), (read.variants, read.tokens)).copy()
+    maps = np.arange(read.tokens, dtype=np.int32) if read.pooling is None else read.pooling
+    return np.broadcast_to(maps, (read.variants, read.cells)).copy()
 
 
 def _checked(variants: np.ndarray) -> np.ndarray:

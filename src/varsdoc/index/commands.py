@@ -27,9 +27,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and not
 Wait = Annotated[float, typer.Option("--wait", min=0, help="Seconds to wait for another writer.")]
 CodecName = Annotated[
     Optional[Literal["float16", "int8", "int4", "binary"]],  # noqa: UP045
-    typer.Option("--codec", help="How codes are kept; of a new collection."),
+    typer.Option("--codec", help="How codes are kept; of a new collection. Default: int4 with --pool 2."),
 ]
-Pool = Annotated[Optional[int], typer.Option("--pool", min=1, help="Keep one vector of every n.")]  # noqa: UP045
+Pool = Annotated[Optional[int], typer.Option("--pool", min=1, help="Keep one vector for every n cells.")]  # noqa: UP045
 Share = Annotated[bool, typer.Option("--share", help="Store equal codes of a page once.")]
 Alike = Annotated[
     Optional[float],  # noqa: UP045

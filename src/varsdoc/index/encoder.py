@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from varsdoc.model import PageEmbedding, VarsDoc
     from varsdoc.pages import Page
 
-DEFAULT_CODEC = "int4"  # the smallest that loses under half a point of NDCG@10 (benchmarks/codecs.py)
+# The smallest that loses under half a point of NDCG@10 (benchmarks/codecs.py).
+DEFAULT_CODEC, DEFAULT_OPTIONS = "int4", {"pool": 2}
 # Pages per call: enough to sort by size and fill a GPU, little enough that a kill loses seconds of work.
 CHUNK_PAGES = {"cpu": 8, "cuda": 64}
 # Chunks that are encoded or packed while the next is read. On a CPU encoding takes all cores anyway.
@@ -57,7 +58,7 @@ class Encoder:
         if model is not None and not isinstance(model, str | Path):
             self._model = model
         if codec is not None or codec_options:
-            check_codec(codec or DEFAULT_CODEC, codec_options or {})  # before anything is made
+            check_codec(*_of_new(codec, codec_options))  # before anything is made
 
     @property
     def named(self) -> bool:
@@ -108,15 +109,18 @@ class Encoder:
             self.require_same_codec(found)
             return found
         images = True if self._images is None else self._images
-        return of_model(self.model(None), self._codec or DEFAULT_CODEC, dict(self._options or {}), images, _long_side())
+        codec, options = _of_new(self._codec, self._options)
+        return of_model(self.model(None), codec, options, images, _long_side())
 
     def require_same_codec(self, found: Fingerprint) -> None:
         """The collection's codec and pictures are decided once."""
-        options = None if self._options is None else dict(self._options)
-        differs = self._codec not in (None, found.codec) or (options not in (None, {}, dict(found.codec_options)))
+        options = plain_options(self._options or {})
+        differs = self._codec not in (None, found.codec) or (
+            bool(self._options) and options != plain_options(found.codec_options)
+        )
         if differs:
-            asked = f"{self._codec or found.codec} {options or ''}".strip()
-            have = f"{found.codec} {dict(found.codec_options) or ''}".strip()
+            asked = _named(self._codec or found.codec, options)
+            have = _named(found.codec, found.codec_options)
             raise FingerprintError(
                 f"This collection keeps its codes as {have}, and {asked} was asked for; leave the codec out, or run "
                 "`varsdoc reindex --codec`."
@@ -180,6 +184,26 @@ class Encoder:
             return model.encode_pages([image], progress=False)[0]
         except VarsDocError as error:
             return str(error)
+
+
+def _of_new(codec: str | None, options: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
+    """A new collection's codec: a codec that is named comes without the default's options.
+
+    >>> _of_new(None, None), _of_new("int8", None), _of_new(None, {"share": True}), _of_new(None, {"pool": 1})
+    (('int4', {'pool': 2}), ('int8', {}), ('int4', {'pool': 2, 'share': True}), ('int4', {}))
+    """
+    given = dict(options or {})
+    return (DEFAULT_CODEC, plain_options(DEFAULT_OPTIONS | given)) if codec is None else (codec, plain_options(given))
+
+
+def _named(codec: str, options: Mapping[str, Any]) -> str:
+    said = [name if value is True else f"{name}={value}" for name, value in options.items()]
+    return f"{codec} with {', '.join(said)}" if said else codec
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that change nothing, so that two ways to say the same are equal."""
+    return {name: value for name, value in options.items() if value is not False and (name, value) != ("pool", 1)}
 
 
 def check_codec(name: str, options: Mapping[str, Any]) -> None:

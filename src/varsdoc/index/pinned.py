@@ -88,8 +88,7 @@ def pinned(snapshot: Snapshot, rows: list[int]) -> PinnedPages:
     table, row_ids = snapshot.at(rows)
     pages = [snapshot.pages[row] for row in rows]
     found = {page.id: (page, row_id) for page, row_id in zip(pages, row_ids, strict=True)}
-    # Codes in memory are without the map that pooling needs.
     resident = None
-    if snapshot.packed is not None and not snapshot.state.fingerprint.codec_options.get("pool"):
+    if snapshot.packed is not None:
         resident = snapshot.packed, {page.id: row for page, row in zip(pages, rows, strict=True)}
     return PinnedPages(table, found, snapshot.distrust, resident)

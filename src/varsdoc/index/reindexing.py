@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from varsdoc.errors import CollectionError, FingerprintError
 from varsdoc.index.adding import Failed, progress_bar
-from varsdoc.index.encoder import Encoder, check_codec
+from varsdoc.index.encoder import Encoder, check_codec, plain_options
 from varsdoc.index.fingerprint import Fingerprint, load_model, of_model
 from varsdoc.index.store import Generation, Store
 from varsdoc.index.tables import State, StoredDocument, version_of
@@ -102,10 +102,10 @@ def _target(
     dtype: str | None,
 ) -> tuple[Encoder, Fingerprint]:
     name = codec or found.codec
-    kept = dict(found.codec_options) if name == found.codec and options is None else dict(options or {})
+    kept = found.codec_options if name == found.codec and options is None else options or {}
     check_codec(name, kept)
     encoder = Encoder(_own_model(found, device, dtype) if model is None else model, device=device, dtype=dtype)
-    return encoder, of_model(encoder.model(None), name, kept, found.images, found.long_side)
+    return encoder, of_model(encoder.model(None), name, plain_options(kept), found.images, found.long_side)
 
 
 def _own_model(found: Fingerprint, device: str | None, dtype: str | None) -> VarsDoc:

@@ -24,4 +24,5 @@ def variant_similarity(query: np.ndarray, page: Blob, variant: int) -> np.ndarra
     vectors = decode(page.codec, page.codes[chosen], scales, page.dim)  # (M, D)
     # numpy's BLAS splits even this small product, and on a busy machine its threads wait 9 ms for each other.
     found: np.ndarray = alone(lambda: (torch.from_numpy(query) @ torch.from_numpy(vectors).T).numpy())  # (T, M)
-    return found if page.pooling is None else found[:, page.pooling[variant]]
+    cells = page.cells_of(variant)
+    return found if cells is None else found[:, cells]

@@ -10,7 +10,8 @@ Little-endian, self-describing, no pickle:
     scales   N float16, int8 and int4 only
     sharing  one bit per (variant, token): stored here for the first time? Then, for those that are not, one bit: the
              same as variant 0's token at this place? Then, for the rest, the number of the stored vector.
-    pooling  K x cells references: which vector of its variant stands for a cell
+    pooling  references: which vector of its variant stands for a cell, cells of them, or K x cells where variants were
+             pooled apart (earlier versions)
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ VERSION = 1
 HEADER = struct.Struct("<4sBBBBHHIII")
 CODECS = ("float16", "int8", "binary", "int4")  # a blob holds the place in this list: new ones go to its end
 SCALED = ("int8", "int4")  # these keep a scale for each vector
-SHARED, POOLED = 1, 2
+SHARED, POOLED_APART, POOLED = 1, 2, 4
 LARGEST_SCALE = {name: int(np.float16(1.02 / top).view(np.uint16)) for name, top in (("int8", 127), ("int4", 15))}
 _REFERENCES: dict[int, np.dtype] = {2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
@@ -48,14 +49,20 @@ class Blob:
     codes: np.ndarray  # (N, bytes of a code) uint8
     scales: np.ndarray | None = None  # (N,) float16, int8 and int4 only
     places: np.ndarray | None = None  # (K, M) int32: the stored vector of each token; None: all stored, in order
-    pooling: np.ndarray | None = None  # (K, cells) int32: the token that stands for each cell; None: cells are tokens
+    pooling: np.ndarray | None = None  # (1 or K, cells) int32: the token that stands for a cell; None: cells are tokens
 
     @property
     def cells(self) -> int:
         return self.tokens if self.pooling is None else self.pooling.shape[1]
 
+    def cells_of(self, variant: int) -> np.ndarray | None:
+        """(cells,) the token of this variant that stands for each cell; None: cells are tokens."""
+        return None if self.pooling is None else self.pooling[variant if len(self.pooling) > 1 else 0]
+
     def to_bytes(self) -> bytes:
-        flags = (SHARED if self.places is not None else 0) | (POOLED if self.pooling is not None else 0)
+        flags = SHARED if self.places is not None else 0
+        if self.pooling is not None:
+            flags |= POOLED if len(self.pooling) == 1 else POOLED_APART
         width = 2 if max(len(self.codes), self.tokens) <= 1 << 16 else 4
         head = HEADER.pack(
             MAGIC, VERSION, CODECS.index(self.codec), flags, width, self.variants, self.dim, self.tokens,
@@ -83,8 +90,9 @@ class Blob:
             raise InputError("A packed page is damaged: a scale that no unit vector has; index the page again.")
         places = _read_places(reader, k, m, n, _REFERENCES[width]) if flags & SHARED else None
         pooling = None
-        if flags & POOLED:
-            pooling = reader.take(k * cells * width).view(_REFERENCES[width]).astype(np.int32).reshape(k, cells)
+        if flags & (POOLED | POOLED_APART):
+            maps = 1 if flags & POOLED else k
+            pooling = reader.take(maps * cells * width).view(_REFERENCES[width]).astype(np.int32).reshape(maps, cells)
             if pooling.size and pooling.max() >= m:
                 raise InputError("A packed page is damaged: a cell points past its vectors; index the page again.")
         reader.finish()
@@ -117,8 +125,10 @@ def _read_header(view: memoryview) -> tuple[str, int, int, int, int, int, int, i
     _, version, codec, flags, width, k, dim, m, n, cells = HEADER.unpack_from(view)
     if version != VERSION:
         raise InputError(f"A packed page has format {version}, this varsdoc reads {VERSION}; index the page again.")
-    whole = codec < len(CODECS) and flags <= 3 and width in _REFERENCES and min(k, dim, m, n, cells) > 0
-    if not whole or n > k * m or (not flags & SHARED and n != k * m) or (not flags & POOLED and cells != m):
+    pooled = flags & (POOLED | POOLED_APART)
+    whole = codec < len(CODECS) and flags <= 7 and width in _REFERENCES and min(k, dim, m, n, cells) > 0
+    whole = whole and pooled != POOLED | POOLED_APART and (pooled or cells == m)
+    if not whole or n > k * m or (not flags & SHARED and n != k * m):
         raise InputError("A packed page is damaged: its header contradicts itself; index the page again.")
     return CODECS[codec], flags, width, k, dim, m, n, cells
 

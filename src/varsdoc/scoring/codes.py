@@ -6,6 +6,8 @@ import numpy as np
 
 from varsdoc.scoring.blob import Blob
 
+CUTS = (1.0, 0.9, 0.8, 0.7)  # of a vector's largest number, where int4 codes may end
+
 
 def encode(codec: str, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """(N, D) float32 -> codes (N, bytes) uint8 and, for int8 and int4, scales (N,) float16."""
@@ -13,12 +15,31 @@ def encode(codec: str, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray | No
         return vectors.astype("<f2").view(np.uint8), None
     if codec == "binary":
         return np.packbits(vectors > 0, axis=-1), None
-    scales = (np.abs(vectors).max(-1) / (15 if codec == "int4" else 127)).astype(np.float16)
+    if codec == "int4":
+        return _encode_int4(vectors)
+    scales = (np.abs(vectors).max(-1) / 127).astype(np.float16)
     # Divided by the scale that is kept, not by the exact one: float16's rounding is then no error of the product.
     steps = np.maximum(scales.astype(np.float32), np.float32(1e-7))[:, None]
-    if codec == "int4":
-        return _join_halves(np.clip(np.floor(vectors / (2 * steps)), -8, 7).astype(np.int8)), scales
     return np.clip(np.rint(vectors / steps), -127, 127).astype(np.int8).view(np.uint8), scales
+
+
+def _encode_int4(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of several steps for each vector the one whose codes point its way best, and the scale that fits those codes.
+
+    A step that reaches the largest number is too coarse for the others: cutting that one costs less.
+    """
+    largest = np.maximum(np.abs(vectors).max(-1, keepdims=True), np.float32(1e-6)) / 15
+    codes = np.zeros(vectors.shape, np.int8)
+    best = np.full(len(vectors), -np.inf, np.float32)
+    scales = np.zeros(len(vectors), np.float32)
+    for cut in CUTS:
+        tried = np.clip(np.floor(vectors / (2 * cut * largest)), -8, 7).astype(np.int8)
+        odd = 2 * tried.astype(np.float32) + 1
+        product, square = (odd * vectors).sum(-1), (odd * odd).sum(-1)
+        cosine = product / np.sqrt(square)  # times the vector's length
+        better = cosine > best * (1 + 1e-6)
+        best[better], codes[better], scales[better] = cosine[better], tried[better], (product / square)[better]
+    return _join_halves(codes), scales.astype(np.float16)
 
 
 def decode(codec: str, codes: np.ndarray, scales: np.ndarray | None, dim: int) -> np.ndarray:

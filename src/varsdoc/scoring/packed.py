@@ -71,6 +71,8 @@ class PackedPages:
     _tokens: _Grown = field(default_factory=lambda: _Grown((), np.int32))
     _places: _Grown = field(default_factory=lambda: _Grown((), np.int32))
     _place_starts: _Grown = field(default_factory=lambda: _Grown((), np.int64))  # -1: stored in order
+    _pooling: _Grown = field(default_factory=lambda: _Grown((), np.int32))  # maps of cells, one after the other
+    _pooling_ends: _Grown = field(default_factory=lambda: _Grown((2,), np.int64))  # of a page's maps, and their number
 
     @classmethod
     def from_blobs(cls, blobs: Sequence[bytes]) -> PackedPages:
@@ -84,7 +86,8 @@ class PackedPages:
     @property
     def nbytes(self) -> int:
         """Bytes of codes, scales and maps."""
-        kept = (self._codes, self._scales, self._starts, self._stored, self._tokens, self._places, self._place_starts)
+        each_page = (self._starts, self._stored, self._tokens, self._place_starts, self._pooling_ends)
+        kept = (self._codes, self._scales, self._places, self._pooling, *each_page)
         return sum(each.array.nbytes for each in kept)
 
     def append(self, blob: bytes) -> int:
@@ -120,13 +123,19 @@ class PackedPages:
         return out
 
     def blob(self, row: int) -> Blob:
-        """One page taken out again, without its pooling map (which scoring does not need)."""
+        """One page taken out again."""
         start, m = int(self._starts.array[row]), int(self._tokens.array[row])
         stop = start + int(self._stored.array[row])
         at = int(self._place_starts.array[row])
         places = None if at < 0 else self._places.array[at : at + self.variants * m].reshape(self.variants, m)
         scales = self._scales.array[start:stop] if self.codec in SCALED else None
-        return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places)
+        pooling = self._pooling_of(row)
+        return Blob(self.codec, self.variants, m, self.dim, self._codes.array[start:stop], scales, places, pooling)
+
+    def _pooling_of(self, row: int) -> np.ndarray | None:
+        end, maps = self._pooling_ends.array[row].tolist()
+        start = int(self._pooling_ends.array[row - 1, 0]) if row else 0
+        return self._pooling.array[start:end].reshape(maps, -1) if maps else None
 
     def reader(self, rows: np.ndarray) -> Callable[[int, int], Block]:
         """A function that gives rows[start:stop] side by side. What it needs of the rows is looked up here, once."""
@@ -164,7 +173,8 @@ class PackedPages:
         if self.codec in SCALED:
             self._scales.reserve(vectors)
         self._places.reserve(sum(blob.places.size for blob in blobs if blob.places is not None))
-        for each in (self._starts, self._stored, self._tokens, self._place_starts):
+        self._pooling.reserve(sum(blob.pooling.size for blob in blobs if blob.pooling is not None))
+        for each in (self._starts, self._stored, self._tokens, self._place_starts, self._pooling_ends):
             each.reserve(len(blobs))
 
     def _add(self, blob: Blob) -> None:
@@ -179,6 +189,9 @@ class PackedPages:
         else:
             self._place_starts.room(1)[0] = self._places.size
             self._places.room(blob.places.size)[:] = blob.places.reshape(-1)
+        if blob.pooling is not None:
+            self._pooling.room(blob.pooling.size)[:] = blob.pooling.reshape(-1)
+        self._pooling_ends.room(1)[0] = self._pooling.size, 0 if blob.pooling is None else len(blob.pooling)
 
 
 def _join(array: np.ndarray, spans: list[slice]) -> np.ndarray:
