@@ -33,7 +33,9 @@ import torch
 from search_embeddings import Source, generated, judged
 from search_ours import Collection, build, codecs, ours, recall, say, spread, timed
 from search_peers import ON_DEMAND, PEERS, Points, open_peer
-from varsdoc.index.encoder import DEFAULT_CODEC
+from varsdoc.index.encoder import DEFAULT_CODEC, DEFAULT_OPTIONS
+
+DEFAULT = ":".join([DEFAULT_CODEC, *(f"{name}={value}" for name, value in DEFAULT_OPTIONS.items())])
 
 
 def beside(names: list[str], points: Points, queries: list[np.ndarray], folder: Path, threads: int) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def part(source: Source, given: argparse.Namespace, sizes: list[int], peer_pages
     """Everything about one kind of pages."""
     folder.mkdir()
     peers = [] if given.peers == "none" else list(PEERS) if given.peers == "all" else given.peers.split("/")
-    of_codec = {"binary": sizes[-1], DEFAULT_CODEC: min(max(given.pages, sizes[0]), sizes[-1])}
+    of_codec = {"binary": sizes[-1], DEFAULT: min(max(given.pages, sizes[0]), sizes[-1])}
     start = time.perf_counter()
     built = build(source, of_codec, peer_pages if peers else 0, folder / "points.f16", given.threads)
     say(f"{source.name}: built in {time.perf_counter() - start:.0f} s")
@@ -142,7 +144,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     result: dict[str, Any] = {
         "command": "python " + " ".join(["benchmarks/search_cpu.py", *(Path(a).name for a in sys.argv[1:])]),
-        "codecs": f"binary, and the default, {DEFAULT_CODEC}; query in two int8 planes; first stage: a vector for "
+        "codecs": f"binary, and the default, {DEFAULT}; query in two int8 planes; first stage: a vector for "
         "16 tokens, at least 40 a page, stored in four bits",
         "machine": machine(given.threads),
     }

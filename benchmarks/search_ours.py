@@ -15,6 +15,7 @@ import torch
 
 from search_embeddings import Source
 from search_peers import Points
+from varsdoc.evaluation.codec_names import open_codec
 from varsdoc.index.codecs import get_codec
 from varsdoc.index.first_stage import FirstStage, default_candidates, summarise, summary_bytes, summary_from_bytes
 from varsdoc.scoring import score_pages
@@ -63,6 +64,7 @@ class Built:
     """Blobs and summaries of a source's pages by codec, and the floats of the first of them for the peers."""
 
     blobs: dict[str, list[bytes]] = field(default_factory=dict)
+    tokens: list[int] = field(default_factory=list)  # of a variant of each page, before pooling
     summaries: dict[str, list[bytes]] = field(default_factory=dict)
     points: Points | None = None
 
@@ -70,15 +72,15 @@ class Built:
 _job: dict[str, Any] = {}  # what the workers of `build` inherit
 
 
-def _make(number: int) -> dict[str, tuple[bytes, bytes]]:
+def _make(number: int) -> tuple[int, dict[str, tuple[bytes, bytes]]]:
     torch.set_num_threads(1)
     page = _job["source"].page(number)
     if number < _job["floats"]:
         start = _job["starts"][number]
         flat = np.memmap(_job["file"], np.float16, "r+", shape=_job["shape"])
         flat[start : start + page.shape[0] * page.shape[1]] = page.reshape(-1, page.shape[2])
-    return {
-        codec: (get_codec(codec).pack(page), summary_bytes(summarise(page, codec=codec)))
+    return page.shape[1], {
+        codec: (open_codec(codec).pack(page), summary_bytes(summarise(page, codec=codec.partition(":")[0])))
         for codec, pages in _job["codecs"].items()
         if number < pages
     }
@@ -90,7 +92,7 @@ def build(source: Source, codecs: dict[str, int], peer_pages: int, file: Path, p
     if shapes and source.name.startswith("generated"):
         shapes = [shapes[0]] * peer_pages
     tokens = np.array([k * m for k, m, _ in shapes], np.int64)
-    built = Built({codec: [] for codec in codecs}, {codec: [] for codec in codecs})
+    built = Built({codec: [] for codec in codecs}, summaries={codec: [] for codec in codecs})
     _job.update(source=source, codecs=codecs, floats=peer_pages, file=file)
     if peer_pages:
         shape = (int(tokens.sum()), shapes[0][2])
@@ -98,7 +100,8 @@ def build(source: Source, codecs: dict[str, int], peer_pages: int, file: Path, p
         _job.update(starts=np.concatenate([[0], np.cumsum(tokens)]), shape=shape)
         built.points = Points(flat, np.repeat([m for _, m, _ in shapes], [k for k, _, _ in shapes]), shapes[0][0])
     with multiprocessing.get_context("fork").Pool(processes) as pool:
-        for number, made in enumerate(pool.imap(_make, range(max(codecs.values())), chunksize=8)):
+        for number, (page_tokens, made) in enumerate(pool.imap(_make, range(max(codecs.values())), chunksize=8)):
+            built.tokens.append(page_tokens)
             for codec, (blob, summary) in made.items():
                 built.blobs[codec].append(blob)
                 built.summaries[codec].append(summary)
@@ -112,13 +115,14 @@ class Collection:
     packed: PackedPages
     first: FirstStage
     stored: int  # bytes of the summaries as they are stored; in memory they take twice that
+    tokens: int  # of one variant of all pages, before pooling
 
     @classmethod
     def of(cls, built: Built, codec: str, pages: int) -> Collection:
         packed = PackedPages.from_blobs(built.blobs[codec][:pages])
         first, stored = FirstStage(packed.dim), built.summaries[codec][:pages]
         first.add([summary_from_bytes(data, packed.dim) for data in stored])
-        return cls(packed, first, sum(map(len, stored)))
+        return cls(packed, first, sum(map(len, stored)), sum(built.tokens[:pages]))
 
 
 def ours(held: Collection, queries: list[np.ndarray], wanted: int | None) -> dict[str, Any]:
@@ -137,7 +141,7 @@ def ours(held: Collection, queries: list[np.ndarray], wanted: int | None) -> dic
     slow, exact = timed(exhaustive, queries)
     fast, found = timed(search, queries[: len(exact)])
     stage, _ = timed(lambda query: first.search(query, candidates), queries)
-    one_variant = int(packed.tokens.sum()) * 2 * packed.dim
+    one_variant = held.tokens * 2 * packed.dim
     stage_bytes = held.stored + first.list_bytes
     return {
         **fast,
