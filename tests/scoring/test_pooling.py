@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -49,6 +51,16 @@ def test_equal_tokens_fall_together() -> None:
     pooled, where = pool_tokens(vectors, 4)
     assert where.tolist() == np.repeat(np.arange(5), 4).tolist()
     np.testing.assert_allclose(pooled, vectors[:, ::4], atol=1e-6)
+
+
+@pytest.mark.parametrize("noise", [0, 1e-8, 1e-4])
+def test_a_page_of_nearly_equal_cells_takes_no_longer_than_another(noise: float) -> None:
+    blank = unit(1, 1, 64, seed=1) + noise * unit(1, 900, 64, seed=2)
+    started = time.perf_counter()
+    pooled, where = pool_tokens(blank.astype(np.float32), 2)
+    assert time.perf_counter() - started < 2  # one merge a round would take a minute
+    assert pooled.shape == (1, 450, 64)
+    assert set(where.tolist()) == set(range(450))
 
 
 def test_pooled_vectors_are_unit_means_of_their_tokens() -> None:

@@ -56,7 +56,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, model: VarsDoc) -> Path:
 
 
 @contextmanager
-def running(*collections: Path, settings: Settings | None = None) -> Iterator[httpx.Client]:
+def running(*collections: Path | str, settings: Settings | None = None) -> Iterator[httpx.Client]:
     """A server in a thread, and a client of it."""
     settings = settings or Settings(device="cpu")
     app = create_app(collections, settings)

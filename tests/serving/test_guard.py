@@ -250,6 +250,26 @@ def test_a_slow_upload_is_cut_off(guarded: httpx.Client, bearer: dict[str, str])
     assert alive(guarded)
 
 
+def test_a_client_that_never_reads_is_cut_off_and_holds_nothing(made: Path) -> None:
+    """More answers than a connection's buffers take."""
+    limits = Limits(send_seconds=0.5)
+    with running(made, settings=Settings(device="cpu", limits=limits)) as client:
+        size = len(client.get("/openapi.json").content)
+        asked = 64_000_000 // size
+        with socket.socket() as raw:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.connect((client.base_url.host, client.base_url.port))
+            raw.settimeout(30)
+            raw.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * asked)
+            time.sleep(3)
+            got = 0
+            with contextlib.suppress(ConnectionResetError):
+                while piece := raw.recv(1 << 20):
+                    got += len(piece)
+        assert got < asked * size
+        assert alive(client)
+
+
 def test_too_many_at_a_time_are_told_to_come_back(made: Path) -> None:
     limits = Limits(requests=2, body_seconds=3)
     with running(made, settings=Settings(device="cpu", limits=limits)) as client:

@@ -5,14 +5,18 @@ implementation hands a square distance matrix to scipy's `linkage`, which then c
 here the vectors themselves are clustered, and a test holds the result to scipy's on the vectors.
 A token of a page is one place, so its variants stay together: their vectors are clustered end to end, once, in a fifth
 of the time that K clusterings take, and one map says which vector stands for a cell.
-Numpy alone: the nearest-neighbour chain finds Ward's merges in O(M^2).
+A few dozen rounds, each of O(M^2) for the M that are left.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
+import torch
 
 from varsdoc.errors import ConfigError
+from varsdoc.scoring.threads import alone
 
 
 def pool_tokens(variants: np.ndarray, factor: int) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +51,7 @@ def ward_labels(vectors: np.ndarray, count: int) -> np.ndarray:
     m = len(vectors)
     if count >= m:
         return np.arange(m, dtype=np.int32)
-    merges = _ward_merges(np.asarray(vectors, np.float64))
+    merges = _ward_merges(np.asarray(vectors))
     parent = np.arange(m)
 
     def root(i: int) -> int:
@@ -66,38 +70,54 @@ def ward_labels(vectors: np.ndarray, count: int) -> np.ndarray:
 
 
 def _ward_merges(x: np.ndarray) -> list[tuple[int, int, float]]:
-    """All M - 1 merges, in the order of the nearest-neighbour chain, as (a member, a member, squared height)."""
-    m = len(x)
+    """All M - 1 merges as (a member, a member, squared height); of the two clusters the first comes first.
+
+    In rounds: clusters that are nearest to each other merge, all such pairs at once. Under Ward's distance no merge
+    brings anything nearer, so these are the merges that taking the nearest pair of all, one by one, would find.
+    """
     norms = (x * x).sum(-1)
-    distance = np.maximum(norms[:, None] + norms[None] - 2 * (x @ x.T), 0)  # squared; Lance-Williams updates it
+    # numpy's BLAS would split this product among threads, which wait for each other on a busy machine.
+    products: np.ndarray = alone(lambda: (torch.from_numpy(x) @ torch.from_numpy(x).T).numpy())
+    distance = norms[:, None] + norms[None] - 2 * products  # squared; Lance-Williams updates it
+    distance = np.maximum((distance + distance.T) / 2, 0) + _unlike(len(x))  # exactly symmetric, or no pair is mutual
     np.fill_diagonal(distance, np.inf)
-    size = np.ones(m)
-    alive = np.ones(m, bool)
+    size, member = np.ones(len(x)), np.arange(len(x))
     merges: list[tuple[int, int, float]] = []
-    chain: list[int] = []
-    while len(merges) < m - 1:
-        if not chain:
-            chain.append(int(alive.argmax()))
-        a = chain[-1]
-        b = int(distance[a].argmin())
-        # On a tie the one before in the chain is taken, or the chain could run in a circle.
-        if len(chain) > 1 and distance[a, chain[-2]] <= distance[a, b]:
-            b = chain[-2]
-            chain = chain[:-2]
-        else:
-            chain.append(b)
-            continue
-        height = float(distance[a, b])
-        merges.append((a, b, height))
-        keep, gone = min(a, b), max(a, b)
-        row = (size[a] + size) * distance[a] + (size[b] + size) * distance[b] - size * height
-        row /= size[a] + size[b] + size
-        size[keep] = size[a] + size[b]
-        alive[gone] = False
-        row[~alive] = np.inf
-        row[keep] = np.inf
-        distance[keep] = row
-        distance[:, keep] = row
-        distance[gone] = np.inf
-        distance[:, gone] = np.inf
+    while len(distance) > 1:
+        near = distance.argmin(1)  # the nearest pair of all is always mutual
+        rows = np.arange(len(near))
+        first = rows[(near[near] == rows) & (rows < near)]
+        second = near[first]
+        heights = distance[first, second]
+        merges += zip(member[first].tolist(), member[second].tolist(), heights.tolist(), strict=True)
+        distance, size, member = _joined(distance, size, member, first, second, heights)
     return merges
+
+
+def _unlike(count: int) -> np.ndarray:
+    """Less than any distance that matters: so that a page of equal cells has many mutual pairs, not one a round."""
+    return _symmetric(-(-count // 512) * 512)[:count, :count]
+
+
+@lru_cache(maxsize=4)
+def _symmetric(count: int) -> np.ndarray:
+    numbers = np.random.default_rng(0).random((count, count))
+    return 1e-12 * (numbers + numbers.T)
+
+
+def _joined(
+    distance: np.ndarray, size: np.ndarray, member: np.ndarray, a: np.ndarray, b: np.ndarray, heights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clusters a[i] and b[i] become one, in the place of a[i]."""
+    both = size[a] + size[b]
+    to_old = (size[a, None] + size) * distance[a] + (size[b, None] + size) * distance[b] - heights[:, None] * size
+    to_old /= both[:, None] + size  # (pairs, clusters)
+    to_new = (size[a] + both[:, None]) * to_old[:, a] + (size[b] + both[:, None]) * to_old[:, b]
+    to_new = (to_new - both[:, None] * heights) / (both + both[:, None])  # (pairs, pairs)
+    distance[a], distance[:, a] = to_old, to_old.T
+    distance[np.ix_(a, a)] = (to_new + to_new.T) / 2
+    distance[a, a] = np.inf
+    size[a] = both
+    left = np.ones(len(size), bool)
+    left[b] = False
+    return distance[np.ix_(left, left)], size[left], member[left]
