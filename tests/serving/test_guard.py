@@ -22,7 +22,9 @@ TOKEN = "a token of many words"
 @pytest.fixture(scope="module")
 def guarded(made: Path) -> Iterator[httpx.Client]:
     """With a token, a name of its own and little patience."""
-    limits = Limits(header_seconds=0.6, body_seconds=0.6, body=4096, upload=64 << 10, linger_seconds=3)
+    limits = Limits(
+        header_seconds=0.6, body_seconds=0.6, body=4096, upload=64 << 10, linger_seconds=5, linger_silence=1
+    )
     settings = Settings(TOKEN, ("search.example",), device="cpu", limits=limits)
     with running(made, settings=settings) as client:
         del client.headers["Authorization"]
@@ -166,7 +168,7 @@ def test_whoever_sends_all_before_reading_still_hears_why(
     guarded: httpx.Client, path: str, kind: str, token: str, status: bytes, length: bool
 ) -> None:
     """Closing on unread bytes would reset the connection and lose the answer, now and then."""
-    size, piece = 24 << 20, b"x" * (1 << 20)
+    size, piece = 8 << 20, b"x" * (1 << 20)
     framing = f"Content-Length: {size}" if length else "Transfer-Encoding: chunked"
     head = (
         f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
@@ -177,7 +179,7 @@ def test_whoever_sends_all_before_reading_still_hears_why(
         piece = part + piece[len(part) :]
     with socket.create_connection((guarded.base_url.host, guarded.base_url.port), 10) as raw:
         raw.sendall(head.encode("latin-1"))
-        for _ in range(24):
+        for _ in range(8):
             raw.sendall(piece if length else b"%x\r\n%s\r\n" % (len(piece), piece))
         raw.sendall(b"" if length else b"0\r\n\r\n")
         answered = b"".join(iter(lambda: raw.recv(65536), b""))
@@ -195,10 +197,10 @@ def test_whoever_never_stops_sending_is_cut_off_after_the_answer(guarded: httpx.
         raw.sendall(b"POST /search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000000\r\n\r\n")
         assert b" 401 " in raw.recv(65536)
         with contextlib.suppress(ConnectionResetError, BrokenPipeError):
-            while time.monotonic() < started + 10:
+            while time.monotonic() < started + 30:
                 raw.sendall(b"x" * 1000)
                 time.sleep(0.05)
-    assert 2 < time.monotonic() - started < 8
+    assert 4 < time.monotonic() - started < 20
     assert alive(guarded)
 
 

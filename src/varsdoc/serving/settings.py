@@ -30,8 +30,8 @@ class Limits:
     header_seconds: float = 10.0  # to send a request's head
     body_seconds: float = 20.0  # of silence within a body
     send_seconds: float = 30.0  # for a client to take a piece of an answer
-    linger_seconds: float = 5.0  # for a refused client to finish what it sends and read why
-    linger_silence: float = 1.0  # of those, without a byte from it
+    linger_seconds: float = 30.0  # for a refused client to finish what it sends and read why
+    linger_silence: float = 5.0  # of those, without a byte from it
     upload_rate: float = 4096.0  # bytes a second that an upload must keep, after the first silence
     picture_bytes: int = 32 * MIB  # of thumbnails that are kept
 
