@@ -18,6 +18,6 @@ def make_collection(place: Path) -> Path:
     model.save_pretrained(place / "model")
     pdf(place / "papers" / "words.pdf", WORDS)
     tiff(place / "papers" / "squares.tiff", [1, 2])
-    index = Index.open(place / "index", place / "model")
+    index = Index.open(place / "index", place / "model", codec="int4")  # a dozen cells: pooled, nothing is left
     assert index.add(place / "papers", metadata={"year": 2021}).added == 5
     return place / "index"

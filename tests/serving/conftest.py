@@ -49,9 +49,11 @@ def documents(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory, model: VarsDoc) -> Path:
-    """A collection of eight pages that no test writes to."""
+    """A collection of eight pages that no test writes to. Not pooled: a dozen cells under random weights become one."""
     base = tmp_path_factory.mktemp("made")
-    Index.open(base / "reports", model).add(documents(base / "papers"), metadata={"year": 2021, "note": "<b>bold</b>"})
+    Index.open(base / "reports", model, codec="int4").add(
+        documents(base / "papers"), metadata={"year": 2021, "note": "<b>bold</b>"}
+    )
     return base / "reports"
 
 

@@ -18,7 +18,7 @@ def upload(client: httpx.Client) -> httpx.Response:
 def test_a_collection_in_an_object_store_is_searched_shown_and_only_read(
     s3: str, model: VarsDoc, made: Path, client: httpx.Client
 ) -> None:
-    Index.open(f"{s3}/served", model).add(made.parent / "papers")
+    Index.open(f"{s3}/served", model, codec="int4").add(made.parent / "papers")
     with running(f"{s3}/served") as remote:
         facts = remote.get("/collections").json()["collections"][0]
         assert (facts["name"], facts["pages"], facts["read_only"]) == ("served", 8, True)
