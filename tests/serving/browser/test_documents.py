@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from serving.browser.tools import Server, ask, start, stop
+from serving.browser.tools import Server, ask, drop, start, stop
 from varsdoc.demo import SAMPLES
 
 TOKEN = "a token of the tests"
@@ -83,15 +83,7 @@ def test_files_can_be_dropped_anywhere(entered: Any) -> None:
     page = entered("/?collection=papers")
     page.locator(".cover").first.wait_for()
     before = names(page)
-    page.evaluate(
-        """async bytes => {
-             const data = new DataTransfer();
-             data.items.add(new File([new Uint8Array(bytes)], "dropped.jpg", {type: "image/jpeg"}));
-             for (const kind of ["dragenter", "dragover", "drop"])
-               document.body.dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
-           }""",
-        list((SAMPLES / "letter-scan.jpg").read_bytes()),
-    )
+    drop(page, "dropped.jpg", SAMPLES / "letter-scan.jpg")
     page.locator(".document-name", has_text="dropped.jpg").wait_for(timeout=JOB)
     assert sorted(names(page)) == sorted([*before, "dropped.jpg"])
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from serving.browser.tools import Server, ask, start, stop
+from serving.browser.tools import Server, ask, drop, start, stop
 from varsdoc.demo import SAMPLES
 
 
@@ -27,18 +27,6 @@ def writing(library: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFa
     server = start([where], checkpoint)
     yield server
     stop(server)
-
-
-def drop(page: Any, name: str, file: Path) -> None:
-    page.evaluate(
-        """([name, bytes]) => {
-             const data = new DataTransfer();
-             data.items.add(new File([new Uint8Array(bytes)], name));
-             for (const kind of ["dragenter", "dragover", "drop"])
-               document.body.dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
-           }""",
-        [name, list(file.read_bytes())],
-    )
 
 
 def background(page: Any) -> str:

@@ -35,6 +35,19 @@ def ask(page: Any, words: str) -> None:
     page.wait_for_function("words => document.querySelector('#hits')?.dataset.query === words", arg=words)
 
 
+def drop(page: Any, name: str, file: Path) -> None:
+    """Drop a file on the page, as from a folder."""
+    page.evaluate(
+        """([name, bytes]) => {
+             const data = new DataTransfer();
+             data.items.add(new File([new Uint8Array(bytes)], name));
+             for (const kind of ["dragenter", "dragover", "drop"])
+               document.body.dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
+           }""",
+        [name, list(file.read_bytes())],
+    )
+
+
 @dataclass
 class Server:
     address: str
