@@ -99,16 +99,17 @@ def similarities(query: np.ndarray, blob: bytes) -> np.ndarray:
         raise InputError(f"The query has shape {query.shape}; give (tokens, {read.dim}), from the page's own encoder.")
     stored = query @ decode(read.codec, read.codes, read.scales, read.dim).T  # (T, N)
     places = np.arange(read.variants * read.tokens).reshape(read.variants, -1) if read.places is None else read.places
-    if read.pooling is not None:
-        places = np.take_along_axis(places, np.broadcast_to(read.pooling, (read.variants, read.cells)), 1)
-    return np.ascontiguousarray(stored[:, places].transpose(1, 0, 2))
+    return np.ascontiguousarray(stored[:, np.take_along_axis(places, _maps(read), 1)].transpose(1, 0, 2))
 
 
 def cell_map(blob: bytes) -> np.ndarray:
     """(K, cells): which of the variant's M packed vectors stands for each cell; the identity without pooling."""
-    read = Blob.from_bytes(blob)
+    return _maps(Blob.from_bytes(blob)).copy()
+
+
+def _maps(read: Blob) -> np.ndarray:
     maps = np.arange(read.tokens, dtype=np.int32) if read.pooling is None else read.pooling
-    return np.broadcast_to(maps, (read.variants, read.cells)).copy()
+    return np.broadcast_to(maps, (read.variants, read.cells))
 
 
 def _checked(variants: np.ndarray) -> np.ndarray:
