@@ -8,6 +8,7 @@ Made for a lease of a few minutes on a machine that is bare before and gone afte
   parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz;
 - pieces end in time: each gets at most what is left of --minutes, and its rate falls to zero by then;
 - started again, it leaves out finished pieces and goes on with the last save of one that was cut off;
+- FOLDER/profile.txt says where the first piece's time went, in three steps of it;
 - --cache keeps what was compiled, for another process on the same kind of GPU (torch.compiler.save_cache_artifacts).
 
 A piece's source may be the model of a piece before it. All pieces are fed as the first config says.
@@ -32,9 +33,11 @@ from varsdoc.training.reading.config import ReadConfig, check_read_config, missi
 from varsdoc.training.reading.feed import Feed
 from varsdoc.training.reading.stage import Reading
 from varsdoc.training.reading.start import build
+from varsdoc.training.reading.step import Losses
 
 PART = 16_700_000  # just under 16 MiB
 SHARD = 64 * 1024**2
+PROFILED = 400  # the step at which it is looked where time goes: all shapes are compiled by then
 LEAST_MINUTES = 0.5  # a shorter piece is not begun
 logger = logging.getLogger("read_pieces")
 
@@ -103,6 +106,18 @@ class Told(Reading):
 
     configs: list[ReadConfig]
     out: Path
+
+    def one(self, i: int) -> tuple[Losses, int]:
+        if i != PROFILED or not torch.cuda.is_available() or (self.out / "profile.txt").exists():
+            return super().one(i)
+        kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=kinds) as profile:
+            for _ in range(3):
+                taken = super().one(i)
+            torch.cuda.synchronize()
+        table = profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=90)
+        (self.out / "profile.txt").write_text(table)
+        return taken
 
     def quality(self, i: int) -> None:
         super().quality(i)

@@ -229,6 +229,9 @@ def _value(hint: Any, value: Any, source: str, where: str) -> Any:
             return value
         if get_origin(option) is list and isinstance(value, list):
             return [_value(get_args(option)[0], item, source, where) for item in value]
+        if get_origin(option) is dict and isinstance(value, dict):
+            inner = get_args(option)[1]
+            return {str(key): _value(inner, item, source, _path(where, key)) for key, item in value.items()}
         if option is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if isinstance(option, type) and type(value) is option:
@@ -254,6 +257,8 @@ def _said(hint: Any) -> str:
             names += [str(x) for x in get_args(option)]
         elif get_origin(option) is list:
             names.append("a list")
+        elif get_origin(option) is dict:
+            names.append("names with values")
         else:
             names.append({type(None): "null", int: "a whole number", float: "a number"}.get(option, option.__name__))
     return " or ".join(names)

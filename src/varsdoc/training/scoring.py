@@ -54,19 +54,21 @@ class _MaxSim(torch.autograd.Function):
         return scores
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, Tensor | None, None, None]:
         queries, query_mask, pages, winners = ctx.saved_tensors
         (q, t, d), (p, k, _, _) = queries.shape, pages.shape
         wide = _wide(queries.dtype)
         tokens = queries.reshape(q * t, d).to(wide)
-        to_queries, to_pages = torch.zeros_like(tokens), torch.empty_like(pages)
+        to_queries = torch.zeros_like(tokens)
+        to_pages = torch.empty_like(pages) if ctx.needs_input_grad[2] else None
         for rows in _chunks(p, 2 * k * q * t * d * tokens.element_size(), ctx.chunk_bytes):
             index = winners[rows].long()[..., None].expand(-1, -1, -1, d)  # (pages, K, Q * T, d)
             grad = grads[0][:, rows].permute(1, 2, 0)[..., None]  # (pages, K, Q, 1), the same for a query's tokens
             weight = (grad * query_mask).flatten(2).to(wide)  # (pages, K, Q * T)
             to_queries += (pages[rows].gather(2, index) * weight[..., None]).sum((0, 1))
-            empty = torch.zeros(pages[rows].shape, dtype=wide, device=pages.device)
-            to_pages[rows] = empty.scatter_add_(2, index, weight[..., None] * tokens).to(pages.dtype)
+            if to_pages is not None:
+                empty = torch.zeros(pages[rows].shape, dtype=wide, device=pages.device)
+                to_pages[rows] = empty.scatter_add_(2, index, weight[..., None] * tokens).to(pages.dtype)
         return to_queries.view_as(queries).to(queries.dtype), None, to_pages, None, None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import tiny
 from reading_tools import NAMES, pack_folder, packed, picture
 from varsdoc.training.generator import PageStream, Word
-from varsdoc.training.reading.packs import Pack
+from varsdoc.training.reading.packs import Pack, source_of
 from varsdoc.training.reading.pages import CHUNK, Maker
 from varsdoc.training.reading.real import RealStream, choose_queries, find_pages, view_page
 from varsdoc.training.reading.views import new_view
@@ -99,6 +101,15 @@ def test_packs_are_found_below_a_folder_and_pages_kept_for_judging_are_refused(t
     (Path(folders[0]) / "manifest.json").write_text(json.dumps({"source": "docvqa-dev"}))
     with pytest.raises(DataError, match="kept for judging"):
         find_pages([str(tmp_path / "data")])
+
+
+def test_a_source_can_be_shown_more_often(tmp_path: Path) -> None:
+    folders = tuple(str(folder) for folder in pack_folder(tmp_path))
+    stream = RealStream(folders, seed=3, often={source_of(folders[0]): 3})
+    views = list(islice(stream.part(0, 1, 0), 3 * len(stream)))
+    counts = Counter(view.number for view in views)
+    assert set(counts.values()) == {3}
+    assert len({np.asarray(view.image).tobytes() for view in views}) == len(views), "each time another view"
 
 
 def test_workers_make_ever_new_views_of_real_pages_beside_generated_ones(tmp_path: Path) -> None:

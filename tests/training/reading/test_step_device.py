@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import tiny
+from varsdoc.training.reading.bank import Bank
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.pages import SHAPES
 from varsdoc.training.reading.pool import Drawn
@@ -56,8 +57,10 @@ def test_a_step_stays_on_its_device(variants: int, aggregation: str, monkeypatch
         zeros(BITS // 8, dtype=torch.uint8),
     )
     config = ReadConfig(variants=variants, assign=0.1, aggregation=aggregation)  # type: ignore[arg-type]
-    losses = step(model, Spelling().to("meta"), Shapes(model), drawn, config, None)  # type: ignore[arg-type]
-    assert (losses.total.device.type, losses.total.dtype) == ("meta", torch.float32)
+    bank, spelling, shapes = Bank(1), Spelling().to("meta"), Shapes(model)
+    for _ in range(2):  # the second time beside the pages of the first
+        losses = step(model, spelling, shapes, drawn, config, None, bank)  # type: ignore[arg-type]
+        assert (losses.total.device.type, losses.total.dtype) == ("meta", torch.float32)
     losses.total.backward()
     learnt = [p for p in model.parameters() if p.numel()]
     assert all(p.grad is not None and p.grad.dtype == torch.bfloat16 for p in learnt)

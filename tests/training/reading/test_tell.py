@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from varsdoc.training.reading.assignment import assignment, even_split
-from varsdoc.training.reading.pool import Drawn
-from varsdoc.training.reading.step import wrong_pages
+from varsdoc.training.reading.bank import Bank, Ranked, score_ranked
+from varsdoc.training.reading.step import text_numbers, wrong_pages
 from varsdoc.training.reading.tell import tell
 from varsdoc.training.reading.words import BITS, presence, prints, word_key
 
@@ -75,6 +75,46 @@ def test_tell_is_its_definition_in_values_and_gradients(k: int, variants: str) -
         torch.testing.assert_close(a, c, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize("variants", ["best", "each"])
+def test_pages_of_earlier_steps_are_wrong_answers_without_a_gradient(variants: str) -> None:
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randn(2, 6, 8, generator=generator, requires_grad=True)
+    pages = torch.randn(5, 3, 7, 8, generator=generator, requires_grad=True)
+    keys = torch.tensor([[1, 1, 2, 3, -1, 4], [5, 6, 6, 7, 8, 8]])
+    known = torch.rand(2, 6, 5, generator=generator) < 0.2
+    known[1, 2] = known[1, 1]  # tokens of one word agree
+    known[0, 1], known[1, 5] = known[0, 0], known[1, 4]
+    mask = torch.ones(5, 7, dtype=torch.bool)
+    mask[3, 5:] = False
+    wanted, first, graph = naive(tokens, keys, known, pages, mask, 0.1, variants)
+    own, rest = pages[:2], pages[2:].detach()
+    more = [(rest[:1], mask[2:3]), (rest[1:], mask[3:])]
+    loss, share = tell(tokens, keys, known, own, mask[:2], 0.1, variants, more)  # type: ignore[arg-type]
+    assert (loss.item(), share.item()) == (pytest.approx(wanted, abs=1e-5), pytest.approx(first))
+    ours = torch.autograd.grad(loss, (tokens, pages))
+    theirs = torch.autograd.grad(graph, (tokens, pages))
+    torch.testing.assert_close(ours[0], theirs[0], atol=1e-5, rtol=0)
+    torch.testing.assert_close(ours[1][:2], theirs[1][:2], atol=1e-5, rtol=0)
+    assert not ours[1][2:].any()
+
+
+def test_a_bank_keeps_the_last_steps_and_no_gradient() -> None:
+    bank, nothing = Bank(2), torch.empty(0)
+    parts = [Ranked(torch.randn(2, 3, 4, 8, requires_grad=True), torch.ones(2, 4).bool(), *[nothing] * 3)] * 3
+    for part in parts:
+        bank.add(part)
+    assert len(list(bank)) == 2
+    assert not any(part.vectors.requires_grad for part in bank)
+    queries, mask = torch.randn(5, 6, 8), torch.ones(5, 6).bool()
+    each = score_ranked(queries, mask, list(bank))
+    assert each.shape == (5, 4, 3)
+    token_best = torch.einsum("qtd,pkmd->qptkm", queries, parts[0].vectors).flatten(3).amax(-1)
+    torch.testing.assert_close(score_ranked(queries, mask, [parts[0].fused()])[..., 0], token_best.sum(-1))
+    empty = Bank(0)
+    empty.add(parts[0])
+    assert not list(empty)
+
+
 def test_nothing_to_tell_costs_nothing() -> None:
     tokens, pages = torch.randn(2, 3, 4, requires_grad=True), torch.randn(2, 1, 5, 4, requires_grad=True)
     mask = torch.ones(2, 5, dtype=torch.bool)
@@ -102,13 +142,16 @@ def test_a_page_that_prints_all_a_query_names_is_no_wrong_answer() -> None:
     keys = torch.tensor([[net, sales, -1], [net, sales, europe], [net, -1, -1], [-1, -1, -1]])
     nothing = torch.empty(4, 0)
     number = torch.tensor([1, 2, 3, 1])  # page 3 is another view of page 0
-    drawn = Drawn(0, nothing, ids[:, None], keys[:, None], number, nothing, nothing, present)
-    assert wrong_pages(ids, keys, drawn, 1).int().tolist() == [
+    texts = text_numbers(ids)[:, None]
+    step, earlier = Ranked(nothing, nothing, number, present, texts), Ranked(nothing, nothing, number, present, texts)
+    wrong = [
         [0, 0, 1, 0],  # net sales: page 2 alone lacks sales
         [1, 0, 1, 1],
         [0, 0, 0, 0],  # every page prints net
         [0, 1, 1, 0],  # names nothing: its own page in both views
     ]
+    assert wrong_pages(ids, keys, 1, [step]).int().tolist() == wrong
+    assert wrong_pages(ids, keys, 1, [step, earlier]).int().tolist() == [row * 2 for row in wrong]
 
 
 def test_an_even_split_is_even_and_follows_the_scores() -> None:

@@ -24,6 +24,7 @@ class ReadConfig:
     spell            weight of telling a cell's tokens from the vision tower alone
     tell             weight of telling which pages of the step print a word, with `tell_temperature` on cosines;
                      `tell_variants`: "best" variant of a page per word, or "each" by itself
+    bank             steps whose pages stay, without gradients, as wrong answers for `tell` and contrast
     temperature      of the contrast on mean scores; hardness as in the adaptation stage
     variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`, and fresh
                      probes are moved apart by `probe_noise` of the spread of token embeddings
@@ -35,6 +36,7 @@ class ReadConfig:
     source_variant   the variant of a source with several that goes on alone, where `variants` is 1
     pairs            packs and judged folders with real pages; `pairs_share` of the steps are drawn from them, once
                      `pairs_from` of the piece is done: before a model reads, questions only teach it to guess
+    often            how often a round shows the pages of a source (as their pack's manifest names it), if not once
     judge_every      steps, or `judge_minutes`, between judgements on the folders of `judged`
     max_minutes      the piece ends by then, its learning rate falling in time, whatever its steps
     pool             generated pages held on the device, counted as portrait pages; `real_pool`: views of real ones
@@ -61,6 +63,7 @@ class ReadConfig:
     tell: float = 1.0
     tell_temperature: float = 0.05
     tell_variants: Literal["best", "each"] = "best"
+    bank: int = 0
     hardness: Literal["none", "paper", "normalised"] = "none"
     variants: int = 1
     branch_layers: int = 0
@@ -85,6 +88,7 @@ class ReadConfig:
     real_pool: int = 4000
     real_made: float = 0.35
     pairs: list[str] = field(default_factory=list)
+    often: dict[str, int] = field(default_factory=dict)
     pairs_share: float = 0.25
     pairs_from: float = 0.5
     judged: list[str] = field(default_factory=list)
@@ -120,6 +124,8 @@ def check_read_config(path: str | Path) -> ReadConfig:
     for name in ("decay", "pairs_share", "pairs_from", "real_made"):
         if not 0 <= getattr(config, name) <= 1:
             raise ConfigError(f"{path}: {name} must lie between 0 and 1, not {getattr(config, name)}.")
+    if config.bank < 0 or any(times < 1 for times in config.often.values()):
+        raise ConfigError(f"{path}: bank must be 0 or more and often 1 or more, not {config.bank} and {config.often}.")
     if not 1 <= config.contrast <= config.queries:
         raise ConfigError(f"{path}: contrast must lie between 1 and queries ({config.queries}), not {config.contrast}.")
     return config

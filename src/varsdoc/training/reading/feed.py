@@ -28,7 +28,7 @@ class Feed:
 
     def __init__(self, config: ReadConfig, model: VarsDoc, judged: Sequence[str] | None = None) -> None:
         self.held = [Held.load(folder, model, config.workers) for folder in (judged or config.judged)]
-        real = RealStream(find_pages(config.pairs), config.seed) if config.pairs else None
+        real = RealStream(find_pages(config.pairs), config.seed, config.often) if config.pairs else None
         for folder in real.folders if real is not None else ():
             open_pages(folder)  # here and once: forked workers share what was read
         stream = PageStream(seed=config.seed + 1, fonts=config.fonts, texts=config.texts)

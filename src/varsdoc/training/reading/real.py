@@ -11,9 +11,9 @@ import hashlib
 import io
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -81,21 +81,29 @@ def find_pages(folders: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class RealStream:
-    """Views of all pages of the folders, each page once a round, in another order every round."""
+    """Views of all pages of the folders, in another order every round, each page once in it or as `often` as is said
+    of its source.
+    """
 
     folders: tuple[str, ...]
     seed: int = 0
+    often: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return sum(len(open_pages(folder)) for folder in self.folders)
 
     def part(self, worker: int, workers: int, start: int) -> Iterator[Page]:
-        every = [(folder, i) for folder in self.folders for i in range(len(open_pages(folder)))]
+        every = [
+            (folder, i, again)
+            for folder in self.folders
+            for i in range(len(open_pages(folder)))
+            for again in range(self.often.get(source_of(folder), 1) if is_pack(folder) else 1)
+        ]
         turn = 0
         while True:
             order = random.Random(f"varsdoc round {self.seed} {start} {turn}").sample(every, len(every))
-            for folder, i in order[worker::workers]:
-                rng = random.Random(f"varsdoc view {self.seed} {start} {turn} {folder} {i}")
+            for folder, i, again in order[worker::workers]:
+                rng = random.Random(f"varsdoc view {self.seed} {start} {turn} {folder} {i} {again}")
                 yield view_page(open_pages(folder)[i], rng)
             turn += 1
 

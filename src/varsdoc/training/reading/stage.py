@@ -20,6 +20,7 @@ import torch
 from tqdm import tqdm
 
 from varsdoc.model.device import choose_device
+from varsdoc.training.reading.bank import Bank
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.feed import Feed
 from varsdoc.training.reading.master import MasterWeights
@@ -53,6 +54,7 @@ class Reading:
         self.weights = MasterWeights(learners, config.lr, config.weight_decay, config.optimiser == "muon")
         self.shapes = Shapes(self.model)
         self.feed.place(device)
+        self.bank = Bank(config.bank)
         self.random = random.Random(config.seed)
         self.generator = torch.Generator(device=device).manual_seed(config.seed)
         self.began = self.judged_at = self.stepped_at = time.monotonic()
@@ -138,7 +140,7 @@ class Reading:
         ready = self._ready(pool)
         shape = self.random.choices(ready, [self._share(shape, pool) for shape in ready])[0]
         drawn = pool.draw(shape, self.pages(shape), config.queries)
-        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator)
+        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator, self.bank)
         losses.total.backward()
         self.weights.step(self.factor(i), config.max_grad_norm)
         return losses, len(drawn.page)

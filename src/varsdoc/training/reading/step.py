@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from varsdoc.model import PageBatch, QueryBatch, VarsDoc
 from varsdoc.training import losses as variant_losses
 from varsdoc.training.reading.assignment import assignment
+from varsdoc.training.reading.bank import Bank, Ranked, score_ranked
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.losses import alignment, best_similarity, found
 from varsdoc.training.reading.pages import SHAPES
@@ -17,7 +19,6 @@ from varsdoc.training.reading.pool import Drawn
 from varsdoc.training.reading.printed import Spelling, transcripts, word_cells
 from varsdoc.training.reading.tell import tell
 from varsdoc.training.reading.words import prints
-from varsdoc.training.scoring import score_all
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,15 @@ def query_vectors(model: VarsDoc, ids: Tensor) -> Tensor:
 
 
 def step(
-    model: VarsDoc, spelling: Spelling, shapes: Shapes, drawn: Drawn, config: ReadConfig, generator: torch.Generator
+    model: VarsDoc,
+    spelling: Spelling,
+    shapes: Shapes,
+    drawn: Drawn,
+    config: ReadConfig,
+    generator: torch.Generator,
+    bank: Bank | None = None,
 ) -> Losses:
+    """The losses of a batch. With a bank its pages are wrong answers too, and the batch's pages join it."""
     n = drawn.ids.shape[1]
     rows, cols = SHAPES[drawn.shape]
     start, cells = model.processor.image_start, rows * cols
@@ -107,8 +115,12 @@ def step(
         model.backbone.language_model.embed_tokens.weight,
         generator,
     )
-    telling, told = _tell(by_page[:, n:], copied_keys, drawn, pages.vectors, pages.mask, config)
-    contrast, facts = _contrast(by_page[:, :n], drawn, pages.vectors, pages.mask, config)
+    texts = text_numbers(drawn.ids.flatten(0, 1)).view(len(drawn.page), -1)
+    ranked = [Ranked(pages.vectors, pages.mask, drawn.page, drawn.present, texts), *(bank or ())]
+    telling, told = _tell(by_page[:, n:], copied_keys, ranked, config)
+    contrast, facts = _contrast(by_page[:, :n], drawn, ranked, config)
+    if bank is not None:
+        bank.add(ranked[0])
     with torch.no_grad():
         share = found(similarity[:, :n], shown[:, :n])
     total = config.align * align + config.transcribe * transcribe + config.spell * spell + contrast
@@ -136,36 +148,37 @@ def _own_cells(cells: Tensor, shown: Tensor, config: ReadConfig) -> tuple[Tensor
     return cells, shown
 
 
-def _tell(
-    copied: Tensor, keys: Tensor, drawn: Drawn, pages: Tensor, page_mask: Tensor, config: ReadConfig
-) -> tuple[Tensor, Tensor]:
-    """copied (B, transcripts, T, d), keys (B, transcripts, T): the words of the step against its pages."""
+def _tell(copied: Tensor, keys: Tensor, ranked: list[Ranked], config: ReadConfig) -> tuple[Tensor, Tensor]:
+    """copied (B, transcripts, T, d), keys (B, transcripts, T): the words of the step against all pages."""
     if not config.tell:
         nothing = copied.new_zeros(())
         return nothing, nothing
     keys = keys.flatten(1)
-    known = prints(drawn.present, keys)  # (B, N, P)
-    known = known | (drawn.page[:, None, None] == drawn.page)  # another view of the page may be worn beyond reading
-    return tell(copied.flatten(1, 2), keys, known, pages, page_mask, config.tell_temperature, config.tell_variants)
+    own, *earlier = ranked
+    # Another view of the same page may be worn beyond reading: it is neither right nor wrong.
+    known = prints(_all(part.present for part in ranked), keys)  # (B, N, P)
+    known = known | (own.page[:, None, None] == _all(part.page for part in ranked))
+    more = [(part.vectors, part.mask) for part in earlier]
+    words, variants = copied.flatten(1, 2), config.tell_variants
+    return tell(words, keys, known, own.vectors, own.mask, config.tell_temperature, variants, more)
 
 
 def _contrast(
-    by_page: Tensor, drawn: Drawn, pages: Tensor, page_mask: Tensor, config: ReadConfig
+    by_page: Tensor, drawn: Drawn, ranked: list[Ranked], config: ReadConfig
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """InfoNCE over the step's pages on mean scores, balance and diversity. by_page (B, N, T, d), pages (B, K, M, d)."""
+    """InfoNCE over all pages on mean scores, balance and diversity. by_page (B, N, T, d); ranked[0] has B pages."""
     kept = min(config.contrast, by_page.shape[1])
     ids, keys = drawn.ids[:, :kept].flatten(0, 1), drawn.keys[:, :kept].flatten(0, 1)
     mask = ids >= 0
     tokens = mask.sum(1)
     vectors = by_page[:, :kept].flatten(0, 1)
-    sums = score_all(vectors, mask, pages, page_mask)  # (Q, P, K)
+    sums = score_ranked(vectors, mask, ranked)  # (Q, P, K)
     total = sums.amax(-1)
-    if config.aggregation == "fused" and pages.shape[1] > 1:
-        fused_mask = page_mask.repeat(1, pages.shape[1])
-        total = score_all(vectors, mask, pages.flatten(1, 2)[:, None], fused_mask)[..., 0]
-    positive = torch.arange(len(pages), device=ids.device).repeat_interleave(kept)
+    if config.aggregation == "fused" and sums.shape[2] > 1:
+        total = score_ranked(vectors, mask, [part.fused() for part in ranked])[..., 0]
+    positive = torch.arange(len(drawn.page), device=ids.device).repeat_interleave(kept)
     own = sums[torch.arange(len(positive), device=ids.device), positive]  # (Q, K)
-    negatives = wrong_pages(ids, keys, drawn, kept)
+    negatives = wrong_pages(ids, keys, kept, ranked)
     scores = total / tokens[:, None] / config.temperature
     loss = variant_losses.infonce(scores, positive, negatives, config.hardness).mean()
     if own.shape[1] > 1:
@@ -182,22 +195,27 @@ def _contrast(
         return loss, (first, wins.amax(), variant_losses.tied(own).float().mean())
 
 
-def wrong_pages(ids: Tensor, keys: Tensor, drawn: Drawn, kept: int) -> Tensor:
-    """(Q, P) bool: pages that are a wrong answer to a query. `kept` queries a page, ids and keys (Q, T).
+def wrong_pages(ids: Tensor, keys: Tensor, kept: int, ranked: list[Ranked]) -> Tensor:
+    """(Q, P) bool: pages that are a wrong answer to a query. `kept` queries a page of ranked[0], ids and keys (Q, T).
 
     Not wrong: its own page in any view, a page that was asked the same, and a page that prints every word that the
     query names: who asks for "net sales" may mean either of two pages with net sales.
     """
-    positive = torch.arange(len(drawn.page), device=ids.device).repeat_interleave(kept)
-    text = _text_numbers(ids)
-    same_text = (text[:, None, None] == text.view(-1, kept)[None]).any(-1)
-    same_page = drawn.page[positive][:, None] == drawn.page[None]
+    page = _all(part.page for part in ranked)
+    own = ranked[0].page.repeat_interleave(kept)
+    text = text_numbers(ids)
+    same_text = torch.cat([(text[:, None, None] == part.texts).any(-1) for part in ranked], 1)
+    same_page = own[:, None] == page
     named = keys >= 0
-    has_all = (prints(drawn.present, keys) | ~named[..., None]).all(1) & named.any(1)[:, None]
+    has_all = (prints(_all(part.present for part in ranked), keys) | ~named[..., None]).all(1) & named.any(1)[:, None]
     return ~(same_text | same_page | has_all)
 
 
-def _text_numbers(ids: Tensor) -> Tensor:
+def _all(parts: Iterable[Tensor]) -> Tensor:
+    return torch.cat(list(parts))
+
+
+def text_numbers(ids: Tensor) -> Tensor:
     """A number per row of token ids; equal rows have equal numbers."""
     weights = torch.arange(1, ids.shape[1] + 1, device=ids.device, dtype=torch.int64) * 2654435761 + 97
     return (ids.long() * weights * weights).sum(1)

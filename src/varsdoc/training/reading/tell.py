@@ -13,6 +13,7 @@ variant. What remains is one number for each of them, some MB.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -32,13 +33,15 @@ def tell(
     page_mask: Tensor,
     temperature: float,
     variants: Telling = "best",
+    more: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Tensor, Tensor]:
     """Mean over words of InfoNCE among pages, and the share of words whose own page comes first.
 
     tokens (B, N, d)      vectors of N tokens of runs of printed words, for each page
     keys (B, N)           the word of each token, -1 for none; neighbours with one key are one word
     known (B, N, P) bool  pages that print the word of the token; a token of row b stands on page b
-    pages (P, K, M, d), page_mask (P, M)    all pages of the step, P = B
+    pages (B, K, M, d), page_mask (B, M)    all pages of the step
+    more                  vectors and masks of further pages, of earlier steps; P counts them after those of the step
     variants              "best": a word's score on a page is that of its best variant, as a query of this word alone is
                           scored; "each": every variant must tell by itself, mean over them
 
@@ -54,13 +57,14 @@ def tell(
     b, n, d = tokens.shape
     flat = tokens.reshape(b * n, 1, d)
     there = keys.flatten() >= 0
-    best = score_all(flat, there[:, None], pages, page_mask).float()  # (B * N, P, K)
+    every = ((pages, page_mask), *more)
+    best = torch.cat([score_all(flat, there[:, None], *part).float() for part in every], 1)  # (B * N, P, K)
     word, first = number_words(keys)
     scores = _means(best, word.flatten(), there)  # (B * N, P, K): rows of words, then zeros
     own = torch.arange(b, device=keys.device).repeat_interleave(n)
     own, known, asked = (_per_word(x, word.flatten(), first.flatten()) for x in (own, known.flatten(0, 1), there))
     negatives = ~known & asked[:, None]
-    negatives &= torch.arange(len(pages), device=keys.device) != own[:, None]
+    negatives &= torch.arange(best.shape[1], device=keys.device) != own[:, None]
     counted = negatives.any(1)
     if variants == "best":
         scores = scores.amax(-1, keepdim=True)
