@@ -15,7 +15,7 @@ from varsdoc.training.generator import PageStream
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.held import Held
 from varsdoc.training.reading.pages import CHUNK, Maker, Workers
-from varsdoc.training.reading.pool import Pool, pool_sizes
+from varsdoc.training.reading.pool import Pool, pin, pool_sizes
 from varsdoc.training.reading.real import RealStream, find_pages, open_pages
 
 # Chunks taken in per step: half a batch is new, so a page is seen about twice. Taking in all that a dozen renderers
@@ -45,6 +45,8 @@ class Feed:
         """Make the pools, unless another piece has."""
         if self.generated is None:
             self.generated, self.real = (Pool(sizes, device, self.seed) for sizes in self.sizes)
+            if device.type == "cuda":
+                self.workers.prepare = pin
         return self
 
     def take(self, wait: bool = False) -> int:

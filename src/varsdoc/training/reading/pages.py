@@ -11,7 +11,7 @@ import multiprocessing as mp
 import queue
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -170,6 +170,7 @@ class Workers:
     """Worker processes that make chunks ahead of the trainer; they end with it.
 
     Forked, so that fifteen of them do not import torch fifteen times: start them before the GPU is first used.
+    `prepare` is what the thread that unpacks chunks does with each.
     """
 
     def __init__(self, maker: Maker, count: int, start: int = 0, ahead: int = 64) -> None:
@@ -181,6 +182,7 @@ class Workers:
             for i in range(count)
         ]
         self.ready: queue.Queue[Chunk] = queue.Queue(maxsize=READY)
+        self.prepare: Callable[[Chunk], Chunk] = lambda chunk: chunk
         self.reader: threading.Thread | None = None
         for process in self.processes:
             process.start()
@@ -206,6 +208,7 @@ class Workers:
                 chunk = self.queue.get(timeout=1)
             except queue.Empty:
                 continue
+            chunk = self.prepare(chunk)
             while not self.done.is_set():
                 try:
                     self.ready.put(chunk, timeout=1)

@@ -6,7 +6,7 @@ times with different queries. Views of real pages come and go in a pool of their
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -98,7 +98,14 @@ class _Ring:
         self.came += len(chunk.page)
 
 
+def pin(chunk: Chunk) -> Chunk:
+    """The same with its pixels in memory from which a GPU copies by itself. Megabytes: not work for the trainer."""
+    return replace(chunk, pixels=torch.from_numpy(chunk.pixels).pin_memory().numpy())
+
+
 def _moved(array: np.ndarray, device: torch.device) -> Tensor:
     """On the device, without waiting for what it is doing: a copy from pageable memory would."""
     tensor = torch.from_numpy(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+    if device.type != "cuda":
+        return tensor
+    return (tensor if tensor.is_pinned() else tensor.pin_memory()).to(device, non_blocking=True)
