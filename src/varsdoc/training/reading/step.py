@@ -116,9 +116,9 @@ def step(
         generator,
     )
     texts = text_numbers(drawn.ids.flatten(0, 1)).view(len(drawn.page), -1)
-    ranked = [Ranked(pages.vectors, pages.mask, drawn.page, drawn.present, texts), *(bank or ())]
-    telling, told = _tell(by_page[:, n:], copied_keys, ranked, config)
-    contrast, facts = _contrast(by_page[:, :n], drawn, ranked, config)
+    ranked = [Ranked(_narrow(pages.vectors), pages.mask, drawn.page, drawn.present, texts), *(bank or ())]
+    telling, told = _tell(_narrow(by_page[:, n:]), copied_keys, ranked, config)
+    contrast, facts = _contrast(_narrow(by_page[:, :n]), drawn, ranked, config)
     if bank is not None:
         bank.add(ranked[0])
     with torch.no_grad():
@@ -209,6 +209,11 @@ def wrong_pages(ids: Tensor, keys: Tensor, kept: int, ranked: list[Ranked]) -> T
     named = keys >= 0
     has_all = (prints(_all(part.present for part in ranked), keys) | ~named[..., None]).all(1) & named.any(1)[:, None]
     return ~(same_text | same_page | has_all)
+
+
+def _narrow(vectors: Tensor) -> Tensor:
+    """For ranking on a GPU: products in bfloat16 and sums in float32 (training.scoring), a fifth of the time."""
+    return vectors.bfloat16() if vectors.is_cuda else vectors
 
 
 def _all(parts: Iterable[Tensor]) -> Tensor:
