@@ -12,6 +12,7 @@ from torch import Tensor
 from gpu_tools import Bench, models
 from varsdoc.scoring import streamed
 from varsdoc.scoring.device import DevicePages, Segment
+from varsdoc.scoring.query_tiles import tile_queries
 
 TOKENS, DIM = 32, 128  # of a query
 QUESTION = (
@@ -36,8 +37,8 @@ def tuned(bench: Bench, pages: DevicePages, queries: list[Tensor]) -> dict[str, 
         return {}
     from varsdoc.scoring import fused
 
-    narrow = sum(len(query) for query in queries) <= 64
-    return {k: round(v, 3) for k, v in fused.tune(pages.codec, narrow, lambda: pages.score(queries)).items()}
+    kind = fused.kind_of(tile_queries(queries, pages.codec))
+    return {k: round(v, 3) for k, v in fused.tune(pages.codec, kind, lambda: pages.score(queries)).items()}
 
 
 def maxsim(bench: Bench) -> dict[str, Any]:

@@ -43,6 +43,7 @@ CASES = [  # lengths of pages, tokens of queries: one, several in a tile, severa
     ([40, 3], [9, 1, 30, 17]),
     ([9, 20], [60, 50, 90, 128, 2]),
     ([6, 2, 11], [150, 3]),
+    ([4], [300, 1]),
 ]
 
 
@@ -148,7 +149,7 @@ def test_codes_made_on_the_device_are_scored_where_they_lie() -> None:
 
 
 def test_queries_stay_in_one_tile_where_they_fit() -> None:
-    placing = place((100, 20, 30, 300), torch.device("cpu"))
+    placing = place((100, 20, 30, 300), torch.device("cpu"), 128)
     assert (placing.tiles, placing.rows, placing.cut) == (5, 128, True)
     assert placing.owner.tolist() == [0, 1, 2, 3, 3, 3]
     assert sorted(placing.take[placing.slot >= 0].tolist()) == list(range(450))

@@ -22,27 +22,43 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from varsdoc.scoring.fused import LAUNCHES
 from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel
+from varsdoc.training.winners import CELLS, OPTIONS, ROWS, winners_kernel
 
 POINTERS = dict(codes="*u8", scales="*fp16", starts="*i64", tokens="*i32", pages="*i32", planes="*i8", sums="*i32",
                 slots="*i32", worth="*fp32", out="*fp32", plane_size="i32", out_row="i32")
 
-def build(kernel, codec, rows, narrow, **types):
-    launch = LAUNCHES[codec, narrow]
-    fixed = dict(VARIANTS=5, SPAN=1, TILES=1, ROWS=rows, SLOTS=4, PLANES=2, DIM=128, INT8=codec == "int8", WEIGHT=254,
-                 BLOCK=launch.block, ASM=True)
+def build(kernel, codec, rows, kind, split=2, **types):
+    launch = LAUNCHES[codec, kind]
+    fixed = dict(VARIANTS=5, SPAN=1, TILES=1, ROWS=rows, SLOTS=4, PLANES=split, DIM=128,
+                 INT8=codec == "int8", WEIGHT=254, BLOCK=launch.block, ASM=True)
     names = list(kernel.arg_names)
     kinds = POINTERS | types
     signature = {name: "constexpr" if name in fixed else kinds[name] for name in names}
     constants = {(names.index(name),): value for name, value in fixed.items() if name in names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if kinds.get(name, "").startswith("*")}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=aligned)
-    made = triton.compile(source, target=GPUTarget("cuda", 90, 32),
-                          options=dict(num_warps=launch.warps, num_stages=launch.stages))
-    return {"wgmma": made.asm["ptx"].count("wgmma.mma_async"), "shared": made.metadata.shared}
+    return made(source, num_warps=launch.warps, num_stages=launch.stages)
 
+def made(source, **options):
+    done = triton.compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    return {"wgmma": done.asm["ptx"].count("wgmma.mma_async"), "shared": done.metadata.shared}
+
+def build_winners():
+    names = list(winners_kernel.arg_names)
+    fixed = dict(DIM=128, ROWS=ROWS, CELLS=CELLS)
+    kinds = dict(tokens="*bf16", groups="*bf16", mask="*u8", best="*fp32", index="*i32")
+    signature = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in names}
+    constants = {(names.index(name),): value for name, value in fixed.items()}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if name in kinds}
+    return made(ASTSource(fn=winners_kernel, signature=signature, constexprs=constants, attrs=aligned), **OPTIONS)
+
+bf16 = dict(codes="*bf16", planes="*bf16")
 print(json.dumps({
-    "binary": build(bits_kernel, "binary", 32, True),
-    "bfloat16": build(numbers_kernel, "bfloat16", 128, False, codes="*bf16", planes="*bf16"),
+    "binary": build(bits_kernel, "binary", 32, "narrow"),
+    "bfloat16": build(numbers_kernel, "bfloat16", 128, "middle", **bf16),
+    "bfloat16, wide": build(numbers_kernel, "bfloat16", 256, "wide", split=1, **bf16),
+    "int8, wide": build(numbers_kernel, "int8", 256, "wide", codes="*i8"),
+    "winners": build_winners(),
 }))
 """
 

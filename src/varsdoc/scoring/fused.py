@@ -36,20 +36,31 @@ class Launch:
     stages: int
 
 
-# By codec and by whether the tile is narrow (one short query: memory binds) or wide (many: the matrix units bind).
-# Chosen from what the compiler reports for sm_90 (no spills, enough programs on a multiprocessor), not yet from times.
-LAUNCHES: dict[tuple[str, bool], Launch] = {
-    ("float16", True): Launch(128, 4, 3),
-    ("float16", False): Launch(128, 8, 3),
-    ("bfloat16", True): Launch(128, 4, 3),
-    ("bfloat16", False): Launch(128, 8, 3),
-    ("int8", True): Launch(128, 4, 3),
-    ("int8", False): Launch(128, 8, 3),
-    ("binary", True): Launch(128, 4, 3),
-    ("binary", False): Launch(128, 8, 3),
+# By codec and tile: "narrow" is one short query (memory binds), "middle" and "wide" are many (the matrix units bind).
+# Narrow and middle are the fastest of those tried on an H200 (docs/log.md, sixth session), wide ones not timed yet.
+LAUNCHES: dict[tuple[str, str], Launch] = {
+    ("float16", "narrow"): Launch(128, 4, 3),
+    ("float16", "middle"): Launch(64, 4, 4),
+    ("float16", "wide"): Launch(64, 8, 3),
+    ("bfloat16", "narrow"): Launch(128, 4, 3),
+    ("bfloat16", "middle"): Launch(64, 4, 4),
+    ("bfloat16", "wide"): Launch(64, 8, 3),
+    ("int8", "narrow"): Launch(128, 4, 3),
+    ("int8", "middle"): Launch(64, 4, 4),
+    ("int8", "wide"): Launch(64, 8, 3),
+    ("binary", "narrow"): Launch(128, 4, 3),
+    ("binary", "middle"): Launch(64, 4, 4),
 }
 # What `tune` tries beside.
-CHOICES = (Launch(64, 4, 4), Launch(128, 4, 2), Launch(128, 8, 2), Launch(128, 8, 4), Launch(256, 8, 3))
+CHOICES = (
+    Launch(64, 4, 2),
+    Launch(64, 4, 3),
+    Launch(64, 4, 4),
+    Launch(64, 8, 2),
+    Launch(64, 8, 4),
+    Launch(128, 4, 3),
+    Launch(128, 8, 3),
+)
 
 
 def fits(codec: str, dim: int) -> bool:
@@ -79,7 +90,7 @@ def best_of_runs(
     placing = tiles.placing
     runs = len(pages) * variants
     out = torch.empty(placing.tiles * placing.slots, runs, dtype=torch.float32, device=codes.device)
-    chosen = launch or LAUNCHES[codec, _narrow(tiles)]
+    chosen = launch or LAUNCHES[codec, kind_of(tiles)]
     options: dict[str, Any] = {} if INTERPRETED else {"num_warps": chosen.warps, "num_stages": chosen.stages}
     options |= {"VARIANTS": variants, "SPAN": span, "TILES": placing.tiles, "ROWS": placing.rows}
     options |= {"SLOTS": placing.slots, "DIM": dim, "BLOCK": chosen.block, "WEIGHT": PLANE}
@@ -97,8 +108,11 @@ def best_of_runs(
     return _by_query(out, tiles).view(tiles.queries, len(pages), variants)
 
 
-def _narrow(tiles: QueryTiles) -> bool:
-    return tiles.placing.tiles * tiles.placing.rows <= 64
+def kind_of(tiles: QueryTiles) -> str:
+    """Which layout these tiles take."""
+    if tiles.placing.tiles * tiles.placing.rows <= 64:
+        return "narrow"
+    return "middle" if tiles.placing.rows <= 128 else "wide"
 
 
 def _on(device: torch.device) -> AbstractContextManager[Any]:
@@ -106,20 +120,21 @@ def _on(device: torch.device) -> AbstractContextManager[Any]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
-def tune(codec: str, narrow: bool, run: Callable[[], Any], choices: Sequence[Launch] = CHOICES) -> dict[str, float]:
+def tune(codec: str, kind: str, run: Callable[[], Any], choices: Sequence[Launch] = CHOICES) -> dict[str, float]:
     """Time a launch of this kind in each layout on this GPU; keep the fastest for this process. Milliseconds."""
     from triton.testing import do_bench
 
     times: dict[Launch, float] = {}
-    for choice in (LAUNCHES[codec, narrow], *choices):
-        LAUNCHES[codec, narrow] = choice
+    first = LAUNCHES[codec, kind]
+    for choice in (first, *(choice for choice in choices if choice != first)):
+        LAUNCHES[codec, kind] = choice
         try:
             times[choice] = float(do_bench(run, warmup=10, rep=60, return_mode="median"))
         except Exception as error:  # more shared memory or registers than the chip has
             if not times:
                 raise
             print(f"{codec} {choice}: {type(error).__name__}", file=sys.stderr)
-    LAUNCHES[codec, narrow] = min(times, key=times.__getitem__)
+    LAUNCHES[codec, kind] = min(times, key=times.__getitem__)
     return {f"block {c.block}, warps {c.warps}, stages {c.stages}": t for c, t in times.items()}
 
 

@@ -1,6 +1,7 @@
 """Queries cut into tiles for the fused kernel: whole queries side by side, in the numbers that the codes are scored in.
 
-- Tokens of one or many queries fill tiles of 16 to 128 rows. A query stays within a tile where it fits ("slot"); one
+- Tokens of one or many queries fill tiles of 16 to 256 rows. Every tile reads the pages again, from the cache: with 128
+  rows that, not the matrix units, would bind. A query stays within a tile where it fits ("slot"); one
   that is longer is cut into several slots, whose sums are added afterwards.
 - float16 and bfloat16 codes: the query in the codes' own dtype, and where it was float32 a second plane with what the
   first one lost, so that scores are those of the float32 query.
@@ -20,7 +21,8 @@ from torch import Tensor
 
 from varsdoc.scoring.kernels import PLANE
 
-SMALLEST, LARGEST = 16, 128  # rows of a tile
+SMALLEST, LARGEST = 16, 256  # rows of a tile
+TILE_BYTES = 64 * 1024  # of its planes at most: two programs should fit a multiprocessor
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,23 @@ class QueryTiles:
     sums: Tensor | None = None  # (tiles * rows,) int32, binary only: the sum of a row's numbers
 
 
+def most_rows(codec: str, dim: int, planes: int) -> int:
+    """Of a tile of queries in these numbers.
+
+    >>> most_rows("bfloat16", 128, 1), most_rows("bfloat16", 128, 2), most_rows("int8", 128, 2)
+    (256, 128, 256)
+    """
+    if codec == "binary":
+        return 128  # the sum of 128 rows of whole numbers fits 32 bits, of 256 not always
+    row = dim * planes * (1 if codec == "int8" else 2)
+    return LARGEST if LARGEST * row <= TILE_BYTES else LARGEST // 2
+
+
 @lru_cache(maxsize=256)
-def place(lengths: tuple[int, ...], device: torch.device) -> Placing:
-    """Fill tiles in order, each with as many whole queries as fit."""
+def place(lengths: tuple[int, ...], device: torch.device, most: int = LARGEST) -> Placing:
+    """Fill tiles of at most so many rows in order, each with as many whole queries as fit."""
     total = sum(lengths)
-    rows = min(max(SMALLEST, 1 << (total - 1).bit_length()), LARGEST)
+    rows = min(max(SMALLEST, 1 << (total - 1).bit_length()), most)
     pieces: list[list[tuple[int, int, int]]] = [[]]  # of each tile: query, first token, tokens
     room, before = rows, 0
     for query, length in enumerate(lengths):
@@ -89,12 +103,13 @@ def place(lengths: tuple[int, ...], device: torch.device) -> Placing:
 
 def tile_queries(queries: Sequence[Tensor], codec: str) -> QueryTiles:
     """Queries (T, D) on one device -> tiles for codes of this codec."""
-    placing = place(tuple(len(query) for query in queries), queries[0].device)
     flat = queries[0] if len(queries) == 1 else torch.cat([*queries])
     dim = flat.shape[1]
+    dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(codec)
+    most = most_rows(codec, dim, 1 if flat.dtype == dtype else 2)
+    placing = place(tuple(len(query) for query in queries), flat.device, most)
     slots = placing.tiles * placing.slots
-    if codec in ("float16", "bfloat16"):
-        dtype = torch.float16 if codec == "float16" else torch.bfloat16
+    if dtype is not None:
         padded = torch.cat([flat, flat.new_zeros(1, dim)])[placing.take]
         near = padded.to(dtype)[None]
         if flat.dtype != dtype:

@@ -19,6 +19,7 @@ STEP, LONGEST = 8, 128  # tokens; longer questions are launched kernel by kernel
 class _Graph:
     graph: Any
     ids: Tensor  # (length,) what it reads
+    places: Tensor  # (length,) and this too: memory that is not held is given to others, and the graph goes on reading
     vectors: Tensor  # (length, dim) what it writes
 
 
@@ -66,4 +67,4 @@ class QueryGraphs:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             vectors = self._encoder.query_rows(ids, places, runs)
-        return _Graph(graph, ids, vectors)
+        return _Graph(graph, ids, places, vectors)
