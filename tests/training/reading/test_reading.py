@@ -217,6 +217,7 @@ def test_one_variant_becomes_several_that_read_on(tmp_path: Path) -> None:
         output=str(tmp_path / "run"),
         source=str(tmp_path / "start"),
         variants=3,
+        fair=0.5,
         branch_layers=2,
         noise=0.5,
         min_visual_tokens=6,
@@ -357,6 +358,10 @@ def test_the_winner_is_the_variant_with_the_best_sum_and_only_it_is_taught() -> 
     similarity[0, 0].sum().backward()
     assert cells.grad is not None
     assert cells.grad[0].flatten(1).any(1).nonzero().flatten().tolist() == [winner[0, 0].item()]
+    given = torch.tensor([[4, 0, 2], [1, 1, 3]])
+    similarity, dealt = best_similarity(queries, cells, mask, given)
+    assert torch.equal(dealt, given)
+    torch.testing.assert_close(similarity[1, 2], queries[1, 2] @ cells[1, 3].T)
 
 
 def test_nearly_equal_variants_in_bfloat16_do_not_all_go_to_the_first() -> None:

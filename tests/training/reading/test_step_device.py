@@ -58,8 +58,8 @@ def test_a_step_stays_on_its_device(variants: int, aggregation: str, monkeypatch
     )
     config = ReadConfig(variants=variants, assign=0.1, aggregation=aggregation)  # type: ignore[arg-type]
     bank, spelling, shapes = Bank(1), Spelling().to("meta"), Shapes(model)
-    for _ in range(2):  # the second time beside the pages of the first
-        losses = step(model, spelling, shapes, drawn, config, None, bank)  # type: ignore[arg-type]
+    for fair in (False, True):  # the second time beside the pages of the first
+        losses = step(model, spelling, shapes, drawn, config, None, bank, fair)  # type: ignore[arg-type]
         assert (losses.total.device.type, losses.total.dtype) == ("meta", torch.float32)
     losses.total.backward()
     learnt = [p for p in model.parameters() if p.numel()]

@@ -29,6 +29,8 @@ class ReadConfig:
     variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`, and fresh
                      probes are moved apart by `probe_noise` of the spread of token embeddings
     fresh            an expansion begins with new page heads: what shares a history stays alike
+    fair             share of the piece in which queries are dealt out to variants at random and every variant tells
+                     words by itself: among new heads those that begin badly would never win and never learn
     balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
     assign           weight of an even split of queries among variants that the scores must follow
     aggregation      on what contrast and alignment work: the best variant ("max") or all variants' cells ("fused")
@@ -70,6 +72,7 @@ class ReadConfig:
     noise: float = 0.0
     probe_noise: float = 0.0
     fresh: bool = False
+    fair: float = 0.0
     balance: float = 0.1
     balance_temperature: float = 0.02
     diversity: float = 0.05
@@ -121,7 +124,7 @@ def check_read_config(path: str | Path) -> ReadConfig:
     for name in (*positive, "real_pool", "log_every", "judge_every", "judge_minutes", "save_every", "max_minutes"):
         if not getattr(config, name) > 0:
             raise ConfigError(f"{path}: {name} must be above 0, not {getattr(config, name)}.")
-    for name in ("decay", "pairs_share", "pairs_from", "real_made"):
+    for name in ("decay", "pairs_share", "pairs_from", "real_made", "fair"):
         if not 0 <= getattr(config, name) <= 1:
             raise ConfigError(f"{path}: {name} must lie between 0 and 1, not {getattr(config, name)}.")
     if config.bank < 0 or any(times < 1 for times in config.often.values()):

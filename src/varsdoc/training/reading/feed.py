@@ -14,9 +14,10 @@ from varsdoc.model import VarsDoc
 from varsdoc.training.generator import PageStream
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.held import Held
-from varsdoc.training.reading.pages import CHUNK, Maker, Workers
-from varsdoc.training.reading.pool import Pool, pin, pool_sizes
+from varsdoc.training.reading.pages import CHUNK, Maker
+from varsdoc.training.reading.pool import Pool, pinned, pool_sizes
 from varsdoc.training.reading.real import RealStream, find_pages, open_pages
+from varsdoc.training.reading.workers import Workers
 
 # Chunks taken in per step: half a batch is new, so a page is seen about twice. Taking in all that a dozen renderers
 # make held the GPU up (290 pages/s instead of 340) when it was unpacked between steps.
@@ -46,7 +47,7 @@ class Feed:
         if self.generated is None:
             self.generated, self.real = (Pool(sizes, device, self.seed) for sizes in self.sizes)
             if device.type == "cuda":
-                self.workers.prepare = pin
+                self.workers.copy = pinned
         return self
 
     def take(self, wait: bool = False) -> int:

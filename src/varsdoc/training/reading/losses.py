@@ -6,11 +6,12 @@ import torch
 from torch import Tensor
 
 
-def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor, given: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Products of each token with its own page's cells, in the variant that fits the query best.
 
     queries (B, N, T, d): N queries for each page; cells (B, K, C, d); mask (B, N, T) true on real tokens.
     Returns (B, N, T, C) and the winning variant (B, N). Only the winner is taught: that is what lets variants differ.
+    given (B, N): these variants instead of the winners.
     """
     b, n, t, d = queries.shape
     every = queries.reshape(b, 1, n * t, d) @ cells.transpose(2, 3)  # (B, K, N * T, C)
@@ -18,7 +19,7 @@ def best_similarity(queries: Tensor, cells: Tensor, mask: Tensor) -> tuple[Tenso
     with torch.no_grad():
         # In float32: sums of twenty in bfloat16 tie at every eighth, and ties would all go to the first variant.
         sums = (every.amax(-1).float() * mask[:, None]).sum(-1)  # (B, K, N)
-        winner = sums.argmax(1)
+        winner = sums.argmax(1) if given is None else given
     if every.shape[1] == 1:
         return every[:, 0], winner
     index = winner[:, None, :, None, None].expand(-1, -1, -1, *every.shape[3:])

@@ -1,4 +1,4 @@
-"""Generated and real pages as fixed-shape tensors, made by worker processes.
+"""Generated and real pages as fixed-shape arrays, a chunk of them at a time.
 
 Every page is scaled to one of a few shapes, so that a batch has no padding and compiled code sees few shapes. The
 shapes are those to which the model's own preprocessing brings such pages anyway, within a cell or two.
@@ -7,11 +7,8 @@ shapes are those to which the model's own preprocessing brings such pages anyway
 from __future__ import annotations
 
 import math
-import multiprocessing as mp
-import queue
 import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,14 +23,12 @@ from varsdoc.training.generator import PageStream, Word
 from varsdoc.training.reading.printed import Speller, printed_tokens
 from varsdoc.training.reading.targets import TOKENS, Grid, places, token_keys, tokenise
 from varsdoc.training.reading.words import NONE, presence, word_key
-from varsdoc.training.sources import DataError
 
 # Rows and columns of cells: portrait page, landscape page or chart, tall chart. Each one more is compiled once more.
 SHAPES = ((36, 28), (27, 37), (45, 22))
 QUERIES = 8
 CHUNK = 8
 CASED = 0.35  # of the pages are transcribed with their capitals; a tenth to a fifth of real questions' words have them
-READY = 4  # chunks that wait unpacked
 
 
 @dataclass(frozen=True)
@@ -104,6 +99,12 @@ class Maker:
     real_share: float = 0.0
     chunk: int = CHUNK
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Pixels of the largest chunk."""
+        patches = max(rows * cols for rows, cols in SHAPES) * self.config.merge_size**2
+        return self.chunk * patches * 3 * self.config.patch_size**2
+
     def chunks(self, worker: int, workers: int, start: int) -> Iterator[Chunk]:
         tokenizer = Tokenizer.from_str(self.tokenizer)
         tokenizer.encode_special_tokens = True
@@ -151,76 +152,3 @@ class Maker:
             ids[q], offsets = tokenise(tokenizer, text, self.config)
             keys[q, : len(offsets)] = token_keys(page.words, links, offsets, len(self.config.query_prefix))
         return ids, keys
-
-
-def _work(maker: Maker, worker: int, workers: int, start: int, out: Any, done: Any) -> None:
-    for chunk in maker.chunks(worker, workers, start):
-        while not done.is_set():
-            try:
-                out.put(chunk, timeout=1)
-                break
-            except queue.Full:
-                continue
-        if done.is_set():
-            out.cancel_join_thread()
-            return
-
-
-class Workers:
-    """Worker processes that make chunks ahead of the trainer; they end with it.
-
-    Forked, so that fifteen of them do not import torch fifteen times: start them before the GPU is first used.
-    `prepare` is what the thread that unpacks chunks does with each.
-    """
-
-    def __init__(self, maker: Maker, count: int, start: int = 0, ahead: int = 64) -> None:
-        context = mp.get_context("fork")
-        self.done = context.Event()
-        self.queue: Any = context.Queue(maxsize=ahead)
-        self.processes = [
-            context.Process(target=_work, args=(maker, i, count, start, self.queue, self.done), daemon=True)
-            for i in range(count)
-        ]
-        self.ready: queue.Queue[Chunk] = queue.Queue(maxsize=READY)
-        self.prepare: Callable[[Chunk], Chunk] = lambda chunk: chunk
-        self.reader: threading.Thread | None = None
-        for process in self.processes:
-            process.start()
-
-    def get(self, wait: bool) -> Chunk | None:
-        """The next chunk; without waiting, None where none is ready."""
-        if self.reader is None:  # not earlier: a process with threads should not fork
-            self.reader = threading.Thread(target=self._read, daemon=True)
-            self.reader.start()
-        while True:
-            try:
-                return self.ready.get(timeout=5) if wait else self.ready.get_nowait()
-            except queue.Empty:
-                if not wait:
-                    return None
-                if not any(process.is_alive() for process in self.processes):
-                    raise DataError("All page workers have died; their messages stand above.") from None
-
-    def _read(self) -> None:
-        """Unpack chunks beside the trainer: a coloured one is 19 MB, and the device waits meanwhile."""
-        while not self.done.is_set():
-            try:
-                chunk = self.queue.get(timeout=1)
-            except queue.Empty:
-                continue
-            chunk = self.prepare(chunk)
-            while not self.done.is_set():
-                try:
-                    self.ready.put(chunk, timeout=1)
-                    break
-                except queue.Full:
-                    continue
-
-    def close(self) -> None:
-        self.done.set()
-        if self.reader is not None:
-            self.reader.join(timeout=5)
-        for process in self.processes:
-            process.join(timeout=5)
-            if process.is_alive():
-                process.terminate()

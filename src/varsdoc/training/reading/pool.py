@@ -6,7 +6,7 @@ times with different queries. Views of real pages come and go in a pool of their
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -98,9 +98,9 @@ class _Ring:
         self.came += len(chunk.page)
 
 
-def pin(chunk: Chunk) -> Chunk:
-    """The same with its pixels in memory from which a GPU copies by itself. Megabytes: not work for the trainer."""
-    return replace(chunk, pixels=torch.from_numpy(chunk.pixels).pin_memory().numpy())
+def pinned(pixels: np.ndarray) -> np.ndarray:
+    """A copy in memory from which a GPU copies by itself."""
+    return torch.from_numpy(pixels).pin_memory().numpy()
 
 
 def _moved(array: np.ndarray, device: torch.device) -> Tensor:

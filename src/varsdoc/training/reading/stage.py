@@ -140,7 +140,8 @@ class Reading:
         ready = self._ready(pool)
         shape = self.random.choices(ready, [self._share(shape, pool) for shape in ready])[0]
         drawn = pool.draw(shape, self.pages(shape), config.queries)
-        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator, self.bank)
+        fair = self.done(i) < config.fair
+        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator, self.bank, fair)
         losses.total.backward()
         self.weights.step(self.factor(i), config.max_grad_norm)
         return losses, len(drawn.page)

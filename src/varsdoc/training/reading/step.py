@@ -17,7 +17,7 @@ from varsdoc.training.reading.losses import alignment, best_similarity, found
 from varsdoc.training.reading.pages import SHAPES
 from varsdoc.training.reading.pool import Drawn
 from varsdoc.training.reading.printed import Spelling, transcripts, word_cells
-from varsdoc.training.reading.tell import tell
+from varsdoc.training.reading.tell import Telling, tell
 from varsdoc.training.reading.words import prints
 
 
@@ -92,8 +92,12 @@ def step(
     config: ReadConfig,
     generator: torch.Generator,
     bank: Bank | None = None,
+    fair: bool = False,
 ) -> Losses:
-    """The losses of a batch. With a bank its pages are wrong answers too, and the batch's pages join it."""
+    """The losses of a batch. With a bank its pages are wrong answers too, and the batch's pages join it.
+
+    fair  queries are dealt out to variants at random instead of going to the one that fits best
+    """
     n = drawn.ids.shape[1]
     rows, cols = SHAPES[drawn.shape]
     start, cells = model.processor.image_start, rows * cols
@@ -105,8 +109,10 @@ def step(
     keys = torch.cat([drawn.keys, copied_keys], 1)
     by_page = query_vectors(model, ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
     shown = word_cells(keys.flatten(1), drawn.places, cells).unflatten(1, keys.shape[1:])  # (B, queries, T, cells)
-    own, shown = _own_cells(pages.vectors[:, :, start : start + cells], shown, config)
-    similarity, _ = best_similarity(by_page, own, ids >= 0)
+    fused = config.aggregation == "fused" and not fair
+    own, shown = _own_cells(pages.vectors[:, :, start : start + cells], shown, fused)
+    given = _dealt(ids.shape[:2], pages.vectors.shape[1], generator, ids.device) if fair else None
+    similarity, _ = best_similarity(by_page, own, ids >= 0, given if own.shape[1] > 1 else None)
     align = alignment(similarity[:, :n], shown[:, :n], config.scale)
     transcribe = alignment(similarity[:, n:], shown[:, n:], config.scale)
     spell = spelling(
@@ -117,8 +123,9 @@ def step(
     )
     texts = text_numbers(drawn.ids.flatten(0, 1)).view(len(drawn.page), -1)
     ranked = [Ranked(_narrow(pages.vectors), pages.mask, drawn.page, drawn.present, texts), *(bank or ())]
-    telling, told = _tell(_narrow(by_page[:, n:]), copied_keys, ranked, config)
-    contrast, facts = _contrast(_narrow(by_page[:, :n]), drawn, ranked, config)
+    each: Telling = "each" if fair else config.tell_variants
+    telling, told = _tell(_narrow(by_page[:, n:]), copied_keys, ranked, config, each)
+    contrast, facts = _contrast(_narrow(by_page[:, :n]), drawn, ranked, config, given)
     if bank is not None:
         bank.add(ranked[0])
     with torch.no_grad():
@@ -138,17 +145,23 @@ def step(
     )
 
 
-def _own_cells(cells: Tensor, shown: Tensor, config: ReadConfig) -> tuple[Tensor, Tensor]:
+def _own_cells(cells: Tensor, shown: Tensor, fused: bool) -> tuple[Tensor, Tensor]:
     """The cells among which a token looks for its word, (B, K, C, d), with those that show it, (B, N, T, C).
 
     Fused variants are one long page: a word may be found in any of them, whatever the others of its query do.
     """
-    if config.aggregation == "fused":
+    if fused:
         return cells.flatten(1, 2)[:, None], shown.repeat(1, 1, 1, cells.shape[1])
     return cells, shown
 
 
-def _tell(copied: Tensor, keys: Tensor, ranked: list[Ranked], config: ReadConfig) -> tuple[Tensor, Tensor]:
+def _dealt(size: torch.Size, variants: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    return torch.randint(variants, tuple(size), generator=generator, device=device)
+
+
+def _tell(
+    copied: Tensor, keys: Tensor, ranked: list[Ranked], config: ReadConfig, variants: Telling
+) -> tuple[Tensor, Tensor]:
     """copied (B, transcripts, T, d), keys (B, transcripts, T): the words of the step against all pages."""
     if not config.tell:
         nothing = copied.new_zeros(())
@@ -159,14 +172,16 @@ def _tell(copied: Tensor, keys: Tensor, ranked: list[Ranked], config: ReadConfig
     known = prints(_all(part.present for part in ranked), keys)  # (B, N, P)
     known = known | (own.page[:, None, None] == _all(part.page for part in ranked))
     more = [(part.vectors, part.mask) for part in earlier]
-    words, variants = copied.flatten(1, 2), config.tell_variants
-    return tell(words, keys, known, own.vectors, own.mask, config.tell_temperature, variants, more)
+    return tell(copied.flatten(1, 2), keys, known, own.vectors, own.mask, config.tell_temperature, variants, more)
 
 
 def _contrast(
-    by_page: Tensor, drawn: Drawn, ranked: list[Ranked], config: ReadConfig
+    by_page: Tensor, drawn: Drawn, ranked: list[Ranked], config: ReadConfig, given: Tensor | None = None
 ) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-    """InfoNCE over all pages on mean scores, balance and diversity. by_page (B, N, T, d); ranked[0] has B pages."""
+    """InfoNCE over all pages on mean scores, balance and diversity. by_page (B, N, T, d); ranked[0] has B pages.
+
+    given (B, N): every query is ranked in this variant alone, and there is neither balance nor diversity.
+    """
     kept = min(config.contrast, by_page.shape[1])
     ids, keys = drawn.ids[:, :kept].flatten(0, 1), drawn.keys[:, :kept].flatten(0, 1)
     mask = ids >= 0
@@ -174,14 +189,17 @@ def _contrast(
     vectors = by_page[:, :kept].flatten(0, 1)
     sums = score_ranked(vectors, mask, ranked)  # (Q, P, K)
     total = sums.amax(-1)
-    if config.aggregation == "fused" and sums.shape[2] > 1:
+    if given is not None:
+        mine = given[:, :kept].flatten()[:, None, None].expand(-1, sums.shape[1], 1)
+        total = sums.gather(2, mine)[..., 0]
+    elif config.aggregation == "fused" and sums.shape[2] > 1:
         total = score_ranked(vectors, mask, [part.fused() for part in ranked])[..., 0]
     positive = torch.arange(len(drawn.page), device=ids.device).repeat_interleave(kept)
     own = sums[torch.arange(len(positive), device=ids.device), positive]  # (Q, K)
     negatives = wrong_pages(ids, keys, kept, ranked)
     scores = total / tokens[:, None] / config.temperature
     loss = variant_losses.infonce(scores, positive, negatives, config.hardness).mean()
-    if own.shape[1] > 1:
+    if own.shape[1] > 1 and given is None:
         own_means = own / tokens[:, None]
         used = variant_losses.usage(own_means / config.balance_temperature).mean(0)
         loss = loss + config.balance * variant_losses.balance(used)
