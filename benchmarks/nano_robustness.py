@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shlex
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -87,15 +90,16 @@ def score(model: VarsDoc, judged: JudgedSet, state: str) -> Scores:
     shape = (len(queries), len(judged.pages))
     sums = np.empty((*shape, model.config.variants), dtype=np.float32)
     fused = np.empty(shape, dtype=np.float32)
-    for start in tqdm(range(0, shape[1], BATCH), desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
-        some = judged.pages[start : start + BATCH]
-        pages = model.encode_pages([STATES[state](page.image(), page.id) for page in some], progress=False)
-        for i, page in enumerate(pages, start):
-            held = page.variants.to(model.device)[None]  # (1, K, M, d)
-            every = torch.ones(1, held.shape[2], dtype=torch.bool, device=model.device)
-            sums[:, i] = score_all(vectors, mask, held, every)[:, 0].float().cpu().numpy()
-            together = score_all(vectors, mask, held.flatten(1, 2)[:, None], every.repeat(1, held.shape[1]))
-            fused[:, i] = together[:, 0, 0].float().cpu().numpy()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a GPU would wait for one
+        made = pool.map(lambda page: model.processor.page(STATES[state](page.image(), page.id)), judged.pages)
+        for start in tqdm(range(0, shape[1], BATCH), desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
+            pages = model.encode_pages(list(islice(made, BATCH)), progress=False)
+            for i, page in enumerate(pages, start):
+                held = page.variants.to(model.device)[None]  # (1, K, M, d)
+                every = torch.ones(1, held.shape[2], dtype=torch.bool, device=model.device)
+                sums[:, i] = score_all(vectors, mask, held, every)[:, 0].float().cpu().numpy()
+                together = score_all(vectors, mask, held.flatten(1, 2)[:, None], every.repeat(1, held.shape[1]))
+                fused[:, i] = together[:, 0, 0].float().cpu().numpy()
     return Scores(sums, fused, mask.sum(1).cpu().numpy())
 
 
