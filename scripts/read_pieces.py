@@ -8,7 +8,8 @@ Made for a lease of a few minutes on a machine that is bare before and gone afte
   parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz;
 - pieces end in time: each gets at most what is left of --minutes, and its rate falls to zero by then;
 - started again, it leaves out finished pieces and goes on with the last save of one that was cut off;
-- FOLDER/profile.txt says where the first piece's time went, in three steps of it;
+- FOLDER/profile.txt says where the first piece's time went on the GPU, in three steps of it, and FOLDER/python.txt where in
+  the trainer's own thread, in five more;
 - --cache keeps what was compiled, for another process on the same kind of GPU (torch.compiler.save_cache_artifacts).
 
 A piece's source may be the model of a piece before it. All pieces are fed as the first config says.
@@ -17,9 +18,11 @@ A piece's source may be the model of a piece before it. All pieces are fed as th
 from __future__ import annotations
 
 import argparse
+import cProfile
 import io
 import json
 import logging
+import pstats
 import tarfile
 import time
 from dataclasses import replace
@@ -108,6 +111,8 @@ class Told(Reading):
     out: Path
 
     def one(self, i: int) -> tuple[Losses, int]:
+        if i == PROFILED + 10 and not (self.out / "python.txt").exists():
+            return self._profile_python(i)
         if i != PROFILED or not torch.cuda.is_available() or (self.out / "profile.txt").exists():
             return super().one(i)
         kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
@@ -117,6 +122,17 @@ class Told(Reading):
             torch.cuda.synchronize()
         table = profile.key_averages().table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=90)
         (self.out / "profile.txt").write_text(table)
+        return taken
+
+    def _profile_python(self, i: int) -> tuple[Losses, int]:
+        profile = cProfile.Profile()
+        with profile:
+            for _ in range(5):
+                self.feed.take()
+                taken = super().one(i)
+        with (self.out / "python.txt").open("w") as file:
+            for order in ("tottime", "cumtime"):
+                pstats.Stats(profile, stream=file).sort_stats(order).print_stats(40)
         return taken
 
     def quality(self, i: int) -> None:

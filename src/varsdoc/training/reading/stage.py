@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from tqdm import tqdm
 
 from varsdoc.model.device import choose_device
@@ -34,6 +35,21 @@ from varsdoc.training.trainer import TrainingError
 logger = logging.getLogger(__name__)
 NAMES = ("align", "transcribe", "spell", "tell", "contrast", "told", "found", "first", "most", "tied")  # of a log line
 SHARD_BYTES = 15 * 1024**2  # small enough to be moved between machines file by file
+
+
+class Finite:
+    """Whether a loss is a number, on its way to the host while the device goes on with the next step."""
+
+    def __init__(self, loss: Tensor) -> None:
+        self.value = torch.isfinite(loss.detach()).to("cpu", non_blocking=True)
+        self.there = torch.cuda.Event() if loss.is_cuda else None
+        if self.there is not None:
+            self.there.record()
+
+    def __bool__(self) -> bool:
+        if self.there is not None:
+            self.there.synchronize()
+        return bool(self.value)
 
 
 class Reading:
@@ -98,15 +114,16 @@ class Reading:
     def _steps(self) -> None:
         config = self.config
         sums: list[Losses] = []
-        seen = 0
+        seen, before = 0, None
         with tqdm(total=config.steps, desc="reading", unit="step", file=sys.stderr, mininterval=5) as bar:
             for i in range(1, config.steps + 1):
                 self.feed.take()
                 losses, pages = self.one(i)
-                if sums:
+                finite = Finite(losses.total)
+                if before is not None:
                     # A step late: asking now for the loss just launched would leave the device idle meanwhile.
-                    self._check(sums[-1], i - 1)
-                self.steps = i
+                    self._check(before, i - 1)
+                self.steps, before = i, finite
                 seen += pages
                 sums.append(losses)
                 bar.update()
@@ -114,13 +131,13 @@ class Reading:
                     self.report(i, sums, seen)
                     sums = []
                 if i % config.save_every == 0 and i < config.steps:
-                    self._check(losses, i)
+                    self._check(finite, i)
                     self.save("latest")
                 if self._judge_now(i):
                     self.quality(i)
                 if self.done(i) >= 1:
                     break
-        self._check(losses, self.steps)
+        self._check(finite, self.steps)
         if self.feed.held and self.judged_at < self.stepped_at:  # else it was judged a moment ago
             self.quality(self.steps)
 
@@ -129,8 +146,8 @@ class Reading:
         late = self.stepped_at - self.judged_at > 60 * self.config.judge_minutes
         return bool(self.feed.held) and (late or i % self.config.judge_every == 0)
 
-    def _check(self, losses: Losses, i: int) -> None:
-        if not torch.isfinite(losses.total.detach()):
+    def _check(self, finite: Finite, i: int) -> None:
+        if not finite:
             raise TrainingError(f"The loss is not a number at step {i}; the last whole save is under {self.output}.")
 
     def one(self, i: int) -> tuple[Losses, int]:
