@@ -8,8 +8,8 @@ Made for a lease of a few minutes on a machine that is bare before and gone afte
   parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz;
 - pieces end in time: each gets at most what is left of --minutes, and its rate falls to zero by then;
 - started again, it leaves out finished pieces and goes on with the last save of one that was cut off;
-- FOLDER/profile.txt says where the first piece's time went on the GPU, in three steps of it, and FOLDER/python.txt where in
-  the trainer's own thread, in five more;
+- FOLDER/profile.txt says where the first piece's time went on the GPU, in three steps of it, and FOLDER/python.txt
+  where in the trainer's own thread, in five more;
 - --cache keeps what was compiled, for another process on the same kind of GPU (torch.compiler.save_cache_artifacts).
 
 A piece's source may be the model of a piece before it. All pieces are fed as the first config says.

@@ -39,8 +39,11 @@ def settings(tmp_path: Path, **changes: Any) -> dict[str, Any]:
     return common | changes
 
 
-def test_pieces_run_one_after_the_other_and_leave_models_in_parts(tmp_path: Path) -> None:
+def test_pieces_run_one_after_the_other_and_leave_models_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read_pieces = script("read_pieces")
+    monkeypatch.setattr(read_pieces, "PROFILED", -9)  # look where the time of the first step goes
     tiny.model(3, 2).save_pretrained(tmp_path / "start")
     pack_folder(tmp_path / "packs")
     first = settings(tmp_path, output=str(tmp_path / "one"), source=str(tmp_path / "start"), source_variant=1)
@@ -70,6 +73,7 @@ def test_pieces_run_one_after_the_other_and_leave_models_in_parts(tmp_path: Path
         tar.extractall(tmp_path / "back", filter="data")
     model = VarsDoc.from_pretrained(tmp_path / "back" / "two", device="cpu")
     assert (model.config.variants, model.config.branch_layers, model.config.trained) == (2, 2, True)
+    assert "step.py" in (tmp_path / "out" / "python.txt").read_text()
     stamp = (tmp_path / "two" / "log.jsonl").stat().st_mtime_ns
     assert read_pieces.run_pieces(configs, tmp_path / "out", minutes=30) == ["one", "two"]
     assert (tmp_path / "two" / "log.jsonl").stat().st_mtime_ns == stamp, "a finished piece is left alone"
