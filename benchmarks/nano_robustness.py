@@ -19,7 +19,6 @@ import random
 import shlex
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -33,11 +32,13 @@ from tqdm import tqdm
 
 from varsdoc import __version__
 from varsdoc.evaluation.analysis import variant_usage
-from varsdoc.evaluation.judged import JudgedSet, read_folder
+from varsdoc.evaluation.judged import JudgedSet, Page, read_folder
 from varsdoc.evaluation.metrics import measure
 from varsdoc.evaluation.results import machine, write_json
 from varsdoc.evaluation.statistics import bootstrap_interval, paired_test
 from varsdoc.model import VarsDoc
+from varsdoc.model.ahead import ahead
+from varsdoc.model.patches import Patches
 from varsdoc.training.generator import Wear
 from varsdoc.training.generator.degrade import degrade
 from varsdoc.training.scoring import score_all
@@ -90,16 +91,18 @@ def score(model: VarsDoc, judged: JudgedSet, state: str) -> Scores:
     shape = (len(queries), len(judged.pages))
     sums = np.empty((*shape, model.config.variants), dtype=np.float32)
     fused = np.empty(shape, dtype=np.float32)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a GPU would wait for one
-        made = pool.map(lambda page: model.processor.page(STATES[state](page.image(), page.id)), judged.pages)
-        for start in tqdm(range(0, shape[1], BATCH), desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
-            pages = model.encode_pages(list(islice(made, BATCH)), progress=False)
-            for i, page in enumerate(pages, start):
-                held = page.variants.to(model.device)[None]  # (1, K, M, d)
-                every = torch.ones(1, held.shape[2], dtype=torch.bool, device=model.device)
-                sums[:, i] = score_all(vectors, mask, held, every)[:, 0].float().cpu().numpy()
-                together = score_all(vectors, mask, held.flatten(1, 2)[:, None], every.repeat(1, held.shape[1]))
-                fused[:, i] = together[:, 0, 0].float().cpu().numpy()
+
+    def cut(page: Page) -> Patches:
+        return model.processor.page(STATES[state](page.image(), page.id))
+
+    made = ahead(judged.pages, cut, os.cpu_count() or 1, 4 * BATCH)  # a GPU would wait for one thread
+    for start in tqdm(range(0, shape[1], BATCH), desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
+        for i, page in enumerate(model.encode_pages(list(islice(made, BATCH)), progress=False), start):
+            held = page.variants.to(model.device)[None]  # (1, K, M, d)
+            every = torch.ones(1, held.shape[2], dtype=torch.bool, device=model.device)
+            sums[:, i] = score_all(vectors, mask, held, every)[:, 0].float().cpu().numpy()
+            together = score_all(vectors, mask, held.flatten(1, 2)[:, None], every.repeat(1, held.shape[1]))
+            fused[:, i] = together[:, 0, 0].float().cpu().numpy()
     return Scores(sums, fused, mask.sum(1).cpu().numpy())
 
 

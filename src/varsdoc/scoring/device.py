@@ -104,7 +104,7 @@ class DevicePages:
         self.segments: list[Segment] = []
         self.width = (dim + 7) // 8 if codec == "binary" else dim
         self._segment_bytes = segment_bytes
-        self.fused = _can_fuse(self.device, codec, dim) if fused is None else fused
+        self.fused = can_fuse(self.device, codec, dim) if fused is None else fused
 
     @classmethod
     def of(cls, packed: PackedPages, device: str | torch.device, **options: object) -> DevicePages:
@@ -248,7 +248,8 @@ def _laid_out(blob: Blob) -> tuple[Tensor, Tensor | None]:
     return tensor, None if scales is None else torch.from_numpy(np.ascontiguousarray(scales).copy())
 
 
-def _can_fuse(device: torch.device, codec: str, dim: int) -> bool:
+def can_fuse(device: torch.device, codec: str, dim: int) -> bool:
+    """Whether Triton and the device take vectors of this codec and size."""
     if device.type != "cuda":
         return False
     try:

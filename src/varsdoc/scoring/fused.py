@@ -38,19 +38,8 @@ class Launch:
 
 # By codec and tile: "narrow" is one short query (memory binds), "middle" and "wide" are many (the matrix units bind).
 # Narrow and middle are the fastest of those tried on an H200 (docs/log.md, sixth session), wide ones not timed yet.
-LAUNCHES: dict[tuple[str, str], Launch] = {
-    ("float16", "narrow"): Launch(128, 4, 3),
-    ("float16", "middle"): Launch(64, 4, 4),
-    ("float16", "wide"): Launch(64, 8, 3),
-    ("bfloat16", "narrow"): Launch(128, 4, 3),
-    ("bfloat16", "middle"): Launch(64, 4, 4),
-    ("bfloat16", "wide"): Launch(64, 8, 3),
-    ("int8", "narrow"): Launch(128, 4, 3),
-    ("int8", "middle"): Launch(64, 4, 4),
-    ("int8", "wide"): Launch(64, 8, 3),
-    ("binary", "narrow"): Launch(128, 4, 3),
-    ("binary", "middle"): Launch(64, 4, 4),
-}
+KINDS = {"narrow": Launch(128, 4, 3), "middle": Launch(64, 4, 4), "wide": Launch(64, 8, 3)}
+LAUNCHES = {(codec, kind): launch for codec in DIMS for kind, launch in KINDS.items()}
 # What `tune` tries beside.
 CHOICES = (
     Launch(64, 4, 2),
@@ -97,7 +86,7 @@ def best_of_runs(
     where = (starts, tokens, pages, tiles.planes)
     results = (placing.slot, tiles.worth, out, tiles.planes[0].numel(), runs)
     grid = (runs * placing.tiles,)
-    with _on(codes.device):
+    with on(codes.device):
         if codec == "binary":
             assert tiles.sums is not None
             bits_kernel[grid](codes, *where, tiles.sums, *results, ASM=MACHINE_BITS, **options)
@@ -115,7 +104,7 @@ def kind_of(tiles: QueryTiles) -> str:
     return "middle" if tiles.placing.rows <= 128 else "wide"
 
 
-def _on(device: torch.device) -> AbstractContextManager[Any]:
+def on(device: torch.device) -> AbstractContextManager[Any]:
     """Triton launches on the current device."""
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from varsdoc.scoring.device import can_fuse
+
 CHUNK_BYTES = 256 * 1024**2
 
 
@@ -114,7 +116,7 @@ def _by_products(
 
 def _fast(pages: Tensor) -> bool:
     """Whether vectors are such that the GPU's own forms take them."""
-    return pages.is_cuda and pages.dtype == torch.bfloat16 and pages.shape[3] in (32, 64, 128, 256)
+    return pages.dtype == torch.bfloat16 and can_fuse(pages.device, "bfloat16", pages.shape[3])
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

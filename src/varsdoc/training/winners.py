@@ -6,7 +6,6 @@ maximum and its index are wanted. Held equal to the plain form in `training.scor
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import torch
@@ -14,7 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
+from varsdoc.scoring.fused import INTERPRETED, on
+
 ROWS, CELLS = 128, 64  # of a program's tile: tokens, and cells at a time
 OPTIONS: dict[str, Any] = {} if INTERPRETED else {"num_warps": 4, "num_stages": 3}
 
@@ -59,7 +59,7 @@ def winners(tokens: Tensor, pages: Tensor, page_mask: Tensor) -> tuple[Tensor, T
     index = torch.empty(p, k, n, dtype=torch.int32, device=tokens.device)
     seen = page_mask.to(torch.uint8).contiguous()
     grid = (triton.cdiv(n, ROWS), p * k)
-    winners_kernel[grid](
-        tokens.contiguous(), pages.contiguous(), seen, best, index, n, m, k, DIM=d, ROWS=ROWS, CELLS=CELLS, **OPTIONS
-    )
+    given = (tokens.contiguous(), pages.contiguous(), seen)
+    with on(tokens.device):
+        winners_kernel[grid](*given, best, index, n, m, k, DIM=d, ROWS=ROWS, CELLS=CELLS, **OPTIONS)
     return best, index

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from varsdoc.training.reading.assignment import assignment, even_split
-from varsdoc.training.reading.bank import Bank, Ranked, score_ranked
+from varsdoc.training.reading.bank import Bank, Ranked, score_parts
 from varsdoc.training.reading.step import text_numbers, wrong_pages
 from varsdoc.training.reading.tell import tell
 from varsdoc.training.reading.words import BITS, presence, prints, word_key
@@ -64,7 +64,7 @@ def test_tell_is_its_definition_in_values_and_gradients(k: int, variants: str) -
     by_word[9] = True  # printed everywhere: costs nothing
     known = by_word[keys.clamp(min=0)] & (keys >= 0)[..., None]
     known |= torch.eye(b, dtype=torch.bool)[:, None]
-    loss, share = tell(tokens, keys, known, pages, mask, 0.1, variants)  # type: ignore[arg-type]
+    loss, share = tell(tokens, keys, known, [(pages, mask)], 0.1, variants)  # type: ignore[arg-type]
     wanted, first, graph = naive(tokens, keys, known, pages, mask, 0.1, variants)
     assert loss.item() == pytest.approx(wanted, abs=1e-5)  # scores are taken to float32
     assert share.item() == pytest.approx(first)
@@ -88,8 +88,8 @@ def test_pages_of_earlier_steps_are_wrong_answers_without_a_gradient(variants: s
     mask[3, 5:] = False
     wanted, first, graph = naive(tokens, keys, known, pages, mask, 0.1, variants)
     own, rest = pages[:2], pages[2:].detach()
-    more = [(rest[:1], mask[2:3]), (rest[1:], mask[3:])]
-    loss, share = tell(tokens, keys, known, own, mask[:2], 0.1, variants, more)  # type: ignore[arg-type]
+    parts = [(own, mask[:2]), (rest[:1], mask[2:3]), (rest[1:], mask[3:])]
+    loss, share = tell(tokens, keys, known, parts, 0.1, variants)  # type: ignore[arg-type]
     assert (loss.item(), share.item()) == (pytest.approx(wanted, abs=1e-5), pytest.approx(first))
     ours = torch.autograd.grad(loss, (tokens, pages))
     theirs = torch.autograd.grad(graph, (tokens, pages))
@@ -106,10 +106,10 @@ def test_a_bank_keeps_the_last_steps_and_no_gradient() -> None:
     assert len(list(bank)) == 2
     assert not any(part.vectors.requires_grad for part in bank)
     queries, mask = torch.randn(5, 6, 8), torch.ones(5, 6).bool()
-    each = score_ranked(queries, mask, list(bank))
+    each = score_parts(queries, mask, [part.each for part in bank])
     assert each.shape == (5, 4, 3)
     token_best = torch.einsum("qtd,pkmd->qptkm", queries, parts[0].vectors).flatten(3).amax(-1)
-    torch.testing.assert_close(score_ranked(queries, mask, [parts[0].fused()])[..., 0], token_best.sum(-1))
+    torch.testing.assert_close(score_parts(queries, mask, [parts[0].fused])[..., 0], token_best.sum(-1))
     empty = Bank(0)
     empty.add(parts[0])
     assert not list(empty)
@@ -119,7 +119,7 @@ def test_nothing_to_tell_costs_nothing() -> None:
     tokens, pages = torch.randn(2, 3, 4, requires_grad=True), torch.randn(2, 1, 5, 4, requires_grad=True)
     mask = torch.ones(2, 5, dtype=torch.bool)
     for keys, known in ((torch.full((2, 3), -1), False), (torch.full((2, 3), 7), True)):
-        loss, share = tell(tokens, keys, torch.full((2, 3, 2), known), pages, mask, 0.05)
+        loss, share = tell(tokens, keys, torch.full((2, 3, 2), known), [(pages, mask)], 0.05)
         assert (loss.item(), share.item()) == (0, 0)
         for grad in torch.autograd.grad(loss, (tokens, pages)):
             assert torch.isfinite(grad).all()
@@ -150,8 +150,8 @@ def test_a_page_that_prints_all_a_query_names_is_no_wrong_answer() -> None:
         [0, 0, 0, 0],  # every page prints net
         [0, 1, 1, 0],  # names nothing: its own page in both views
     ]
-    assert wrong_pages(ids, keys, 1, [step]).int().tolist() == wrong
-    assert wrong_pages(ids, keys, 1, [step, earlier]).int().tolist() == [row * 2 for row in wrong]
+    assert wrong_pages(keys, 1, [step]).int().tolist() == wrong
+    assert wrong_pages(keys, 1, [step, earlier]).int().tolist() == [row * 2 for row in wrong]
 
 
 def test_an_even_split_is_even_and_follows_the_scores() -> None:
@@ -182,7 +182,7 @@ def test_whoever_minimises_it_tells_which_pages_print_a_word() -> None:
     shares = []
     for _ in range(120):
         unit = torch.nn.functional.normalize
-        loss, share = tell(unit(vectors[words], dim=-1), words, known, unit(pages, dim=-1), mask, 0.05)
+        loss, share = tell(unit(vectors[words], dim=-1), words, known, [(unit(pages, dim=-1), mask)], 0.05)
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()

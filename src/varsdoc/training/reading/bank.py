@@ -8,13 +8,15 @@ of a step is ranked against them too. The weights move little in a few steps (cr
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from varsdoc.training.scoring import score_all
+
+Part = tuple[Tensor, Tensor]  # vectors (P, K, M, d) and mask (P, M) of some pages
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,15 @@ class Ranked:
     def detach(self) -> Ranked:
         return Ranked(self.vectors.detach(), self.mask, self.page, self.present, self.texts)
 
-    def fused(self) -> Ranked:
+    @property
+    def each(self) -> Part:
+        """Its variants, each a reading of its own."""
+        return self.vectors, self.mask
+
+    @property
+    def fused(self) -> Part:
         """All variants' cells as one reading."""
-        mask = self.mask.repeat(1, self.vectors.shape[1])
-        return Ranked(self.vectors.flatten(1, 2)[:, None], mask, self.page, self.present, self.texts)
+        return self.vectors.flatten(1, 2)[:, None], self.mask.repeat(1, self.vectors.shape[1])
 
 
 class Bank:
@@ -50,6 +57,6 @@ class Bank:
             self.kept.append(pages.detach())
 
 
-def score_ranked(queries: Tensor, mask: Tensor, parts: Sequence[Ranked]) -> Tensor:
+def score_parts(queries: Tensor, mask: Tensor, parts: Iterable[Part]) -> Tensor:
     """`score_all` over the pages of all parts: (Q, T, d) -> (Q, P, K)."""
-    return torch.cat([score_all(queries, mask, part.vectors, part.mask) for part in parts], 1)
+    return torch.cat([score_all(queries, mask, *part) for part in parts], 1)

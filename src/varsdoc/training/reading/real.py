@@ -93,11 +93,12 @@ class RealStream:
         return sum(len(open_pages(folder)) for folder in self.folders)
 
     def part(self, worker: int, workers: int, start: int) -> Iterator[Page]:
+        times = {folder: self.often.get(source_of(folder), 1) if is_pack(folder) else 1 for folder in self.folders}
         every = [
             (folder, i, again)
             for folder in self.folders
             for i in range(len(open_pages(folder)))
-            for again in range(self.often.get(source_of(folder), 1) if is_pack(folder) else 1)
+            for again in range(times[folder])
         ]
         turn = 0
         while True:

@@ -11,7 +11,7 @@ from torch import Tensor
 from varsdoc.model import PageBatch, QueryBatch, VarsDoc
 from varsdoc.training import losses as variant_losses
 from varsdoc.training.reading.assignment import assignment
-from varsdoc.training.reading.bank import Bank, Ranked, score_ranked
+from varsdoc.training.reading.bank import Bank, Ranked, score_parts
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.losses import alignment, best_similarity, found
 from varsdoc.training.reading.pages import SHAPES
@@ -112,7 +112,7 @@ def step(
     fused = config.aggregation == "fused" and not fair
     own, shown = _own_cells(pages.vectors[:, :, start : start + cells], shown, fused)
     given = _dealt(ids.shape[:2], pages.vectors.shape[1], generator, ids.device) if fair else None
-    similarity, _ = best_similarity(by_page, own, ids >= 0, given if own.shape[1] > 1 else None)
+    similarity, _ = best_similarity(by_page, own, ids >= 0, given)
     align = alignment(similarity[:, :n], shown[:, :n], config.scale)
     transcribe = alignment(similarity[:, n:], shown[:, n:], config.scale)
     spell = spelling(
@@ -167,12 +167,11 @@ def _tell(
         nothing = copied.new_zeros(())
         return nothing, nothing
     keys = keys.flatten(1)
-    own, *earlier = ranked
     # Another view of the same page may be worn beyond reading: it is neither right nor wrong.
     known = prints(_all(part.present for part in ranked), keys)  # (B, N, P)
-    known = known | (own.page[:, None, None] == _all(part.page for part in ranked))
-    more = [(part.vectors, part.mask) for part in earlier]
-    return tell(copied.flatten(1, 2), keys, known, own.vectors, own.mask, config.tell_temperature, variants, more)
+    known = known | (ranked[0].page[:, None, None] == _all(part.page for part in ranked))
+    parts = [part.each for part in ranked]
+    return tell(copied.flatten(1, 2), keys, known, parts, config.tell_temperature, variants)
 
 
 def _contrast(
@@ -187,16 +186,16 @@ def _contrast(
     mask = ids >= 0
     tokens = mask.sum(1)
     vectors = by_page[:, :kept].flatten(0, 1)
-    sums = score_ranked(vectors, mask, ranked)  # (Q, P, K)
+    sums = score_parts(vectors, mask, [part.each for part in ranked])  # (Q, P, K)
     total = sums.amax(-1)
     if given is not None:
         mine = given[:, :kept].flatten()[:, None, None].expand(-1, sums.shape[1], 1)
         total = sums.gather(2, mine)[..., 0]
     elif config.aggregation == "fused" and sums.shape[2] > 1:
-        total = score_ranked(vectors, mask, [part.fused() for part in ranked])[..., 0]
+        total = score_parts(vectors, mask, [part.fused for part in ranked])[..., 0]
     positive = torch.arange(len(drawn.page), device=ids.device).repeat_interleave(kept)
     own = sums[torch.arange(len(positive), device=ids.device), positive]  # (Q, K)
-    negatives = wrong_pages(ids, keys, kept, ranked)
+    negatives = wrong_pages(keys, kept, ranked)
     scores = total / tokens[:, None] / config.temperature
     loss = variant_losses.infonce(scores, positive, negatives, config.hardness).mean()
     if own.shape[1] > 1 and given is None:
@@ -213,15 +212,15 @@ def _contrast(
         return loss, (first, wins.amax(), variant_losses.tied(own).float().mean())
 
 
-def wrong_pages(ids: Tensor, keys: Tensor, kept: int, ranked: list[Ranked]) -> Tensor:
-    """(Q, P) bool: pages that are a wrong answer to a query. `kept` queries a page of ranked[0], ids and keys (Q, T).
+def wrong_pages(keys: Tensor, kept: int, ranked: list[Ranked]) -> Tensor:
+    """(Q, P) bool: pages that are a wrong answer to a query: the first `kept` of each page of ranked[0], keys (Q, T).
 
     Not wrong: its own page in any view, a page that was asked the same, and a page that prints every word that the
     query names: who asks for "net sales" may mean either of two pages with net sales.
     """
     page = _all(part.page for part in ranked)
     own = ranked[0].page.repeat_interleave(kept)
-    text = text_numbers(ids)
+    text = ranked[0].texts[:, :kept].flatten()
     same_text = torch.cat([(text[:, None, None] == part.texts).any(-1) for part in ranked], 1)
     same_page = own[:, None] == page
     named = keys >= 0

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from varsdoc.training import losses
-from varsdoc.training.scoring import score_all
+from varsdoc.training.reading.bank import Part, score_parts
 
 Telling = Literal["best", "each"]
 
@@ -29,19 +29,16 @@ def tell(
     tokens: Tensor,
     keys: Tensor,
     known: Tensor,
-    pages: Tensor,
-    page_mask: Tensor,
+    parts: Sequence[Part],
     temperature: float,
     variants: Telling = "best",
-    more: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Tensor, Tensor]:
     """Mean over words of InfoNCE among pages, and the share of words whose own page comes first.
 
     tokens (B, N, d)      vectors of N tokens of runs of printed words, for each page
     keys (B, N)           the word of each token, -1 for none; neighbours with one key are one word
     known (B, N, P) bool  pages that print the word of the token; a token of row b stands on page b
-    pages (B, K, M, d), page_mask (B, M)    all pages of the step
-    more                  vectors and masks of further pages, of earlier steps; P counts them after those of the step
+    parts                 vectors and masks of the P pages: those of the step, B of them, and then any of earlier steps
     variants              "best": a word's score on a page is that of its best variant, as a query of this word alone is
                           scored; "each": every variant must tell by itself, mean over them
 
@@ -51,14 +48,13 @@ def tell(
     >>> pages = torch.eye(2).view(2, 1, 1, 2)
     >>> tokens, keys = torch.eye(2).view(2, 1, 2), torch.tensor([[5], [6]])
     >>> known = torch.tensor([[[True, False]], [[True, True]]])
-    >>> tell(tokens, keys, known, pages, torch.ones(2, 1, dtype=torch.bool), temperature=1.0)
+    >>> tell(tokens, keys, known, [(pages, torch.ones(2, 1, dtype=torch.bool))], temperature=1.0)
     (tensor(0.3133), tensor(1.))
     """
     b, n, d = tokens.shape
     flat = tokens.reshape(b * n, 1, d)
     there = keys.flatten() >= 0
-    every = ((pages, page_mask), *more)
-    best = torch.cat([score_all(flat, there[:, None], *part).float() for part in every], 1)  # (B * N, P, K)
+    best = score_parts(flat, there[:, None], parts).float()  # (B * N, P, K)
     word, first = number_words(keys)
     scores = _means(best, word.flatten(), there)  # (B * N, P, K): rows of words, then zeros
     own = torch.arange(b, device=keys.device).repeat_interleave(n)
