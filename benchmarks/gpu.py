@@ -1,8 +1,8 @@
-"""One GPU at full size, in one run: the vision tower, pages for K = 1, 3, 5, MaxSim, a million pages, latency, memory.
+"""One GPU at full size, in one run: pages for K = 1, 3, 5, the pipeline, MaxSim, a million pages, latency, memory.
 
     PYTHONPATH=src python benchmarks/gpu.py --out gpu.json --flash-maxsim FOLDER      # all sections, about 7 minutes
     PYTHONPATH=src python benchmarks/gpu.py --sections check,ceilings,maxsim,codes,million --out a.json
-    PYTHONPATH=src python benchmarks/gpu.py --sections ceilings,vision,forward,latency,memory --out b.json
+    PYTHONPATH=src python benchmarks/gpu.py --sections ceilings,vision,forward,pipeline,latency,memory --out b.json
     PYTHONPATH=src python benchmarks/gpu.py --join a.json b.json                      # -> benchmarks/results/gpu.json
     PYTHONPATH=src python benchmarks/gpu.py --check --out check.json                  # the checks alone; exit 1: failed
     PYTHONPATH=src python benchmarks/gpu.py --tiny --out tiny.json                    # every code path, on a CPU
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SECTIONS = ("check", "ceilings", "maxsim", "codes", "million", "vision", "forward", "latency", "memory")
+SECTIONS = ("check", "ceilings", "maxsim", "codes", "million", "vision", "forward", "pipeline", "latency", "memory")
 
 
 def arguments() -> argparse.Namespace:
@@ -74,12 +74,13 @@ def run_section(bench: Any, name: str) -> dict[str, Any]:
     import torch
 
     from gpu_check import check
-    from gpu_encoding import forward, memory, vision
+    from gpu_encoding import forward, memory, pipeline, vision
     from gpu_scoring import codes, latency, maxsim, million
     from gpu_tools import ceilings
 
-    sections = {"check": check, "ceilings": ceilings, "maxsim": maxsim, "codes": codes, "million": million,
-                "vision": vision, "forward": forward, "latency": latency, "memory": memory}  # fmt: skip
+    encoding = {"vision": vision, "forward": forward, "pipeline": pipeline, "memory": memory}
+    scoring = {"maxsim": maxsim, "codes": codes, "million": million, "latency": latency}
+    sections = {"check": check, "ceilings": ceilings, **encoding, **scoring}
     start = time.perf_counter()
     try:
         with torch.no_grad():

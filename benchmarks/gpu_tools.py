@@ -205,10 +205,10 @@ def models(bench: Bench, variants: int, branch_layers: int = 4) -> VarsDoc:
     return bench.models[key]
 
 
-def page_batch(bench: Bench, model: VarsDoc, pages: int) -> PageBatch:
-    """Pages of 24 x 32 cells (768 visual tokens) with random pixels, on the device."""
-    rows, cols = (4, 6) if bench.tiny else (24, 32)
+def page_batch(bench: Bench, model: VarsDoc, pages: int, grid: tuple[int, int] | None = None) -> PageBatch:
+    """Pages with random pixels on the device; without a grid of patches, of 24 x 32 cells (768 visual tokens)."""
     merge, patch = model.config.merge_size, model.config.patch_size
+    rows, cols = (grid[0] // merge, grid[1] // merge) if grid else (4, 6) if bench.tiny else (24, 32)
     ids, mask, positions = model.processor.page_frame(rows, cols)
     pixels = torch.randint(
         0, 256, (pages * rows * cols * merge**2, 3 * patch**2), dtype=torch.uint8, device=bench.device

@@ -1,15 +1,20 @@
 """Several pieces of reading in one process, one after the other: workers, pages and compiled code are made once.
 
-    python scripts/read_pieces.py CONFIG... --out FOLDER [--minutes 24] [--cache FILE]
+    python scripts/read_pieces.py CONFIG... --out FOLDER [--minutes 24 [--fit]] [--cache FILE]
+    python scripts/read_pieces.py CONFIG... --out FOLDER --warm      # compile beforehand, while data still comes
 
 Made for a lease of a few minutes on a machine that is bare before and gone afterwards:
 - FOLDER/curve.json grows with every judgement; FOLDER/log.jsonl has every line of every piece with its name;
 - FOLDER/NAME.tar.gz.00, .01, ... is the finished model of a piece (NAME: the last part of its output) in int8, in
   parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz;
 - pieces end in time: each gets at most what is left of --minutes, and its rate falls to zero by then;
+- --fit: all pieces after the first get the same number of steps, as many as the time left allows at the first one's
+  speed and none of them more than its config says: what is compared must have been trained alike;
 - started again, it leaves out finished pieces and goes on with the last save of one that was cut off;
 - FOLDER/profile.txt says where the first piece's time went on the GPU, in three steps of it, and FOLDER/python.txt
   where in the trainer's own thread, in five more;
+- --warm takes two steps of each kind of piece and each shape on generated pages, from the first config's source, and
+  ends: what it compiled stays in torch's cache on disk, and the real run on the same machine starts at once;
 - --cache keeps what was compiled, for another process on the same kind of GPU (torch.compiler.save_cache_artifacts).
 
 A piece's source may be the model of a piece before it. All pieces are fed as the first config says.
@@ -23,9 +28,11 @@ import io
 import json
 import logging
 import pstats
+import statistics
 import tarfile
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -36,12 +43,13 @@ from varsdoc.training.reading.config import ReadConfig, check_read_config, missi
 from varsdoc.training.reading.feed import Feed
 from varsdoc.training.reading.stage import Reading
 from varsdoc.training.reading.start import build
-from varsdoc.training.reading.step import Losses
+from varsdoc.training.reading.step import Losses, step
 
 PART = 16_700_000  # just under 16 MiB
 SHARD = 64 * 1024**2
 PROFILED = 400  # the step at which it is looked where time goes: all shapes are compiled by then
 LEAST_MINUTES = 0.5  # a shorter piece is not begun
+AROUND = 40  # seconds of a piece that are no steps: building, judging, packing
 logger = logging.getLogger("read_pieces")
 
 
@@ -71,6 +79,21 @@ def resumed(config: ReadConfig, minutes: float) -> ReadConfig:
         left = max(1, config.steps - step)
         return replace(config, source=str(output / "latest"), steps=left, max_minutes=limit, seed=config.seed + 100)
     return replace(config, max_minutes=limit)
+
+
+def seconds_per_step(log: Path) -> float:
+    """The median over a piece's reports; compiling and judging fall into few of them."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines = [line for line in lines if "pages" in line]
+    pairs = [(a, b) for a, b in pairwise(lines) if b["step"] > a["step"]]
+    return 60 * statistics.median((b["minutes"] - a["minutes"]) / (b["step"] - a["step"]) for a, b in pairs)
+
+
+def fit_steps(pieces: list[ReadConfig], step: float, minutes: float) -> list[ReadConfig]:
+    """As many steps for each of the pieces as fit into the time, where one with one variant takes `step` seconds."""
+    cost = sum(1 + 0.13 * (piece.variants - 1) for piece in pieces)
+    steps = int((60 * minutes - AROUND * len(pieces)) / (step * cost))
+    return [replace(piece, steps=max(1, min(steps, piece.steps))) for piece in pieces]
 
 
 def write_parts(output: Path, out: Path) -> list[Path]:
@@ -140,7 +163,9 @@ class Told(Reading):
         write_curve(self.configs, self.out)
 
 
-def run_pieces(configs: list[ReadConfig], out: Path, minutes: float, cache: Path | None = None) -> list[str]:
+def run_pieces(
+    configs: list[ReadConfig], out: Path, minutes: float, cache: Path | None = None, fit: bool = False
+) -> list[str]:
     """Names of the pieces that are finished, now or before."""
     ends = time.monotonic() + 60 * minutes
     out.mkdir(parents=True, exist_ok=True)
@@ -149,8 +174,13 @@ def run_pieces(configs: list[ReadConfig], out: Path, minutes: float, cache: Path
     open_pieces = [config for config in configs if not (Path(config.output) / "done").is_file()]
     feed = None
     try:
-        for config in open_pieces:
+        for i, config in enumerate(open_pieces):
             left = (ends - time.monotonic()) / 60
+            if fit and i == 1:
+                speed = seconds_per_step(Path(open_pieces[0].output) / "log.jsonl")
+                open_pieces[1:] = fit_steps(open_pieces[1:], speed, left)
+                config = open_pieces[1]
+                logger.info("%.3f s a step: %d steps for each of the others", speed, config.steps)
             if left < LEAST_MINUTES:
                 logger.warning("no time left for %s", config.output)
                 break
@@ -175,15 +205,58 @@ def run_pieces(configs: list[ReadConfig], out: Path, minutes: float, cache: Path
     return [Path(config.output).name for config in configs if (Path(config.output) / "done").is_file()]
 
 
+class Warm(Reading):
+    """Two steps on each shape: everything that a piece compiles."""
+
+    def run(self) -> Path:
+        pool = self.feed.generated
+        assert pool is not None
+        for shape in pool.rings:
+            while pool.filled(shape) < self.pages(shape):
+                self.feed.take(wait=True)
+            for _ in range(2):
+                drawn = pool.draw(shape, self.pages(shape), self.config.queries)
+                step(self.model, self.spelling, self.shapes, drawn, self.config, self.generator).total.backward()
+                self.weights.step(1e-3, self.config.max_grad_norm)
+            logger.info("warm: %d variants, shape %d, after %.0f s", self.config.variants, shape, self._seconds())
+        return self.output
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.began
+
+
+def warm(configs: list[ReadConfig], out: Path) -> None:
+    """Compile for every kind of piece once, into torch's own cache. Each kind starts from the first one's model."""
+    first = configs[0]
+    kinds = {(config.variants, config.branch_layers): config for config in configs}
+    feed = None
+    for config in kinds.values():
+        small = {"pairs": [], "judged": [], "workers": min(6, first.workers), "pool": max(8, min(1000, first.pool))}
+        source = first.source if feed is None else str(out / "warm" / "model")
+        config = replace(config, source=source, output=str(out / "warm"), **small)
+        feed = feed or Feed(config, build(config))
+        piece = Warm(config, feed)
+        piece.run()
+        if config.variants == 1:  # what the others begin with
+            piece.save("model")
+    if feed is not None:
+        feed.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("configs", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=1e6)
     parser.add_argument("--cache", type=Path)
+    parser.add_argument("--fit", action="store_true", help="the same steps for all pieces after the first, in time")
+    parser.add_argument("--warm", action="store_true", help="compile for these configs and end")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
-    done = run_pieces(read_configs(asked.configs), asked.out, asked.minutes, asked.cache)
+    if asked.warm:
+        warm([check_read_config(path) for path in asked.configs], asked.out)
+        return
+    done = run_pieces(read_configs(asked.configs), asked.out, asked.minutes, asked.cache, asked.fit)
     print("finished:", ", ".join(done) or "nothing")
 
 

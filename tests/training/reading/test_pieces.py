@@ -64,6 +64,7 @@ def test_pieces_run_one_after_the_other_and_leave_models_in_parts(
         (tmp_path / f"{name}.yaml").write_text(json.dumps(content))
         paths.append(str(tmp_path / f"{name}.yaml"))
     configs = read_pieces.read_configs(paths)
+    read_pieces.warm(configs, tmp_path / "out")
     assert read_pieces.run_pieces(configs, tmp_path / "out", minutes=30) == ["one", "two"]
     lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert [(line["piece"], line["step"]) for line in lines] == [(p, i) for p in ("one", "two") for i in (0, 1, 2)]
@@ -124,3 +125,16 @@ def test_slices_hold_every_pack_once_and_fit_a_call(tmp_path: Path) -> None:
     assert all(sum(sizes[pack] for pack in some) <= limit for some in slices)
     carry.link(packs[0], tmp_path / "there")
     assert (tmp_path / "there" / "pages.bin").read_bytes() == (packs[0] / "pages.bin").read_bytes()
+
+
+def test_what_is_compared_gets_the_same_steps_in_the_time_that_is_left(tmp_path: Path) -> None:
+    read_pieces = script("read_pieces")
+    log = [{"step": 0, "minutes": 0.0, "pages": 0}, {"step": 50, "minutes": 2.0, "pages": 1}]
+    log += [{"step": i, "minutes": 2.0 + (i - 50) / 200, "pages": i} for i in (100, 150, 200)]
+    log.insert(3, {"step": 120, "minutes": 2.3, "docvqa-dev": 0.5})
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+    assert read_pieces.seconds_per_step(tmp_path / "log.jsonl") == pytest.approx(0.3)
+    pieces = [ReadConfig(steps=900, variants=5), ReadConfig(steps=900), ReadConfig(steps=900)]
+    steps = {piece.steps for piece in read_pieces.fit_steps(pieces, 0.3, minutes=10)}
+    assert steps == {int((600 - 3 * read_pieces.AROUND) / (0.3 * 3.52))}
+    assert {piece.steps for piece in read_pieces.fit_steps(pieces, 0.3, minutes=60)} == {900}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from varsdoc.training.generator import PageStream, Word
 from varsdoc.training.plan import plan
 from varsdoc.training.reading.config import ReadConfig, load_read_config
 from varsdoc.training.reading.losses import alignment, best_similarity, found
+from varsdoc.training.reading.master import MasterWeights
 from varsdoc.training.reading.muon import BatchedMuon
 from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk, Maker, cut_to_shape, nearest_shape
 from varsdoc.training.reading.pool import Pool
@@ -388,3 +390,31 @@ def test_muon_in_batches_is_torchs_muon() -> None:
         b.step()
     for p, q in zip(ours, theirs, strict=True):
         torch.testing.assert_close(p, q, atol=2e-4, rtol=0)  # bfloat16 products round in another order
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_masters_in_one_vector_learn_as_parameters_one_by_one(dtype: torch.dtype) -> None:
+    """Clipping over all of them, decay, and a parameter that has no gradient and must not move."""
+    torch.manual_seed(0)
+    ours = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.LayerNorm(5), torch.nn.Linear(5, 3)).to(dtype)
+    theirs = deepcopy(ours).float()
+    weights = MasterWeights(ours, 0.01, 0.05, muon=False)
+    matrices, vectors = ([p for p in theirs.parameters() if (p.ndim > 1) == many] for many in (True, False))
+    groups = [{"params": matrices, "weight_decay": 0.05}, {"params": vectors, "weight_decay": 0.0}]
+    plain = torch.optim.AdamW(groups, lr=0.01, betas=(0.9, 0.98), eps=1e-8)
+    idle = ours[2].bias.detach().clone()
+    for factor in (1.0, 0.5, 0.25):
+        for p, q in zip(ours.parameters(), theirs.parameters(), strict=True):
+            if p is not ours[2].bias:
+                p.grad = torch.randn(p.shape).to(dtype)
+                q.grad = p.grad.float()
+        norm = torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)
+        for group in plain.param_groups:
+            group["lr"] = 0.01 * factor
+        plain.step()
+        torch.testing.assert_close(weights.step(factor, 1.0), norm)
+        assert all(p.grad is None for p in ours.parameters())
+    assert torch.equal(ours[2].bias, idle)
+    for p, master, q in zip(ours.parameters(), weights.master, theirs.parameters(), strict=True):
+        torch.testing.assert_close(master.detach(), q.detach())
+        assert torch.equal(p.detach(), master.detach().to(dtype))

@@ -34,7 +34,7 @@ class ReadConfig:
     balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
     assign           weight of an even split of queries among variants that the scores must follow
     aggregation      on what contrast and alignment work: the best variant ("max") or all variants' cells ("fused")
-    min_visual_tokens  smaller pages are enlarged to this; null: as the source has it
+    min_visual_tokens, max_visual_tokens  smaller pages are enlarged, larger ones shrunk; null: as the source has it
     source_variant   the variant of a source with several that goes on alone, where `variants` is 1
     pairs            packs and judged folders with real pages; `pairs_share` of the steps are drawn from them, once
                      `pairs_from` of the piece is done: before a model reads, questions only teach it to guess
@@ -81,6 +81,7 @@ class ReadConfig:
     aggregation: Literal["max", "fused"] = "max"
     source_variant: int = 0
     min_visual_tokens: int | None = None
+    max_visual_tokens: int | None = None
     align: float = 1.0
     scale: float = 20.0
     temperature: float = 0.03

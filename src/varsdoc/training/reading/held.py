@@ -18,7 +18,7 @@ from varsdoc.model import VarsDoc
 from varsdoc.training import losses
 from varsdoc.training.judge import Judged, ndcg, read_judged
 from varsdoc.training.reading.real import cut_pages
-from varsdoc.training.reading.step import Shapes, query_vectors
+from varsdoc.training.reading.step import Shapes, narrow, query_vectors
 from varsdoc.training.reading.targets import tokenise
 from varsdoc.training.scoring import score_all
 
@@ -53,17 +53,18 @@ class Held:
         """NDCG@10; with several variants also the share of the most used one and of ties, on gold pages."""
         ids = self.ids.to(model.device)  # it was loaded before the device was chosen
         mask = ids >= 0
-        vectors = torch.cat([query_vectors(model, part) for part in ids.split(256)])
+        vectors = narrow(torch.cat([query_vectors(model, part) for part in ids.split(256)]))
         sums = torch.empty(len(self.ids), len(self.judged.pages), model.config.variants)
         fused = torch.empty(len(self.ids), len(self.judged.pages))
         for shape, (pixels, pages) in self.pixels.items():
             for start in range(0, len(pages), BATCH):
                 rows = pixels[start : start + BATCH].to(model.device)
                 encoded = model.forward_pages(shapes.batch(shape, rows), "training")
-                scores = score_all(vectors, mask, encoded.vectors, encoded.mask)
+                cells = narrow(encoded.vectors)
+                scores = score_all(vectors, mask, cells, encoded.mask)
                 sums[:, pages[start : start + BATCH]] = scores.float().cpu()
                 if model.config.variants > 1:
-                    together = encoded.vectors.flatten(1, 2)[:, None], encoded.mask.repeat(1, model.config.variants)
+                    together = cells.flatten(1, 2)[:, None], encoded.mask.repeat(1, model.config.variants)
                     fused[:, pages[start : start + BATCH]] = score_all(vectors, mask, *together)[..., 0].float().cpu()
         facts: dict[str, Any] = {self.name: self._ndcg(sums.amax(-1))}
         if model.config.variants > 1:

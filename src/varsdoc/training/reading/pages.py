@@ -25,7 +25,8 @@ from varsdoc.training.reading.targets import TOKENS, Grid, places, token_keys, t
 from varsdoc.training.reading.words import NONE, presence, word_key
 
 # Rows and columns of cells: portrait page, landscape page or chart, tall chart. Each one more is compiled once more.
-SHAPES = ((36, 28), (27, 37), (45, 22))
+# About 1,500 cells: print of 8 to 11 px is read far better when it is enlarged (docs/log.md, seventh session).
+SHAPES = ((44, 34), (33, 45), (55, 27))
 QUERIES = 8
 CHUNK = 8
 CASED = 0.35  # of the pages are transcribed with their capitals; a tenth to a fifth of real questions' words have them
@@ -47,10 +48,10 @@ class Chunk:
 
 
 def nearest_shape(height: int, width: int) -> int:
-    """The shape that distorts a page least: all hold about a thousand cells, to which small pages are enlarged.
+    """The shape that distorts a page least: all hold about 1,500 cells, to which small pages are enlarged.
 
     >>> [SHAPES[nearest_shape(*size)] for size in ((1000, 773), (450, 640), (765, 995), (640, 310))]
-    [(36, 28), (27, 37), (27, 37), (45, 22)]
+    [(44, 34), (33, 45), (33, 45), (55, 27)]
     """
     distance = [abs(math.log((rows * width) / (cols * height))) for rows, cols in SHAPES]
     return distance.index(min(distance))

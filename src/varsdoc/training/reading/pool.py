@@ -39,9 +39,10 @@ def pool_sizes(pages: int) -> dict[int, int]:
     """Pages held per shape, where `pages` counts portrait pages; smaller shapes hold more of them.
 
     >>> pool_sizes(1000)
-    {0: 600, 1: 302, 2: 101}
+    {0: 600, 1: 302, 2: 100}
     """
-    return {i: max(8, int(pages * SHARES[i] * 1008 / (rows * cols))) for i, (rows, cols) in enumerate(SHAPES)}
+    portrait = SHAPES[0][0] * SHAPES[0][1]
+    return {i: max(8, int(pages * SHARES[i] * portrait / (rows * cols))) for i, (rows, cols) in enumerate(SHAPES)}
 
 
 class Pool:

@@ -65,7 +65,7 @@ class Reading:
         device = choose_device(None)  # after the workers: a process that uses the GPU cannot be forked
         self.model.to_device(device, "bfloat16" if device.type == "cuda" else "float32")
         self.model.set_trainable(None, vision=True).train()
-        self.spelling = Spelling().to(device)
+        self.spelling = Spelling().to(device, self.model.dtype)
         learners = torch.nn.ModuleList([self.model, self.spelling])
         self.weights = MasterWeights(learners, config.lr, config.weight_decay, config.optimiser == "muon")
         self.shapes = Shapes(self.model)

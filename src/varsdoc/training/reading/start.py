@@ -29,8 +29,8 @@ def build(config: ReadConfig) -> VarsDoc:
         if config.fresh:
             _forget(model, config.seed)
         _spread(model, config.probe_noise, config.seed)
-    if config.min_visual_tokens is not None:
-        model.reconfigure(model.config.with_(min_visual_tokens=config.min_visual_tokens))
+    limits = {"min_visual_tokens": config.min_visual_tokens, "max_visual_tokens": config.max_visual_tokens}
+    model.reconfigure(model.config.with_(**{name: limit for name, limit in limits.items() if limit is not None}))
     return model
 
 

@@ -122,10 +122,10 @@ def step(
         generator,
     )
     texts = text_numbers(drawn.ids.flatten(0, 1)).view(len(drawn.page), -1)
-    ranked = [Ranked(_narrow(pages.vectors), pages.mask, drawn.page, drawn.present, texts), *(bank or ())]
+    ranked = [Ranked(narrow(pages.vectors), pages.mask, drawn.page, drawn.present, texts), *(bank or ())]
     each: Telling = "each" if fair else config.tell_variants
-    telling, told = _tell(_narrow(by_page[:, n:]), copied_keys, ranked, config, each)
-    contrast, facts = _contrast(_narrow(by_page[:, :n]), drawn, ranked, config, given)
+    telling, told = _tell(narrow(by_page[:, n:]), copied_keys, ranked, config, each)
+    contrast, facts = _contrast(narrow(by_page[:, :n]), drawn, ranked, config, given)
     if bank is not None:
         bank.add(ranked[0])
     with torch.no_grad():
@@ -228,7 +228,7 @@ def wrong_pages(keys: Tensor, kept: int, ranked: list[Ranked]) -> Tensor:
     return ~(same_text | same_page | has_all)
 
 
-def _narrow(vectors: Tensor) -> Tensor:
+def narrow(vectors: Tensor) -> Tensor:
     """For ranking on a GPU: products in bfloat16 and sums in float32 (training.scoring), a fifth of the time."""
     return vectors.bfloat16() if vectors.is_cuda else vectors
 
