@@ -106,6 +106,23 @@ def test_bfloat16_pages_take_queries_of_their_own_dtype_and_of_float32() -> None
     assert len(tile_queries([query.bfloat16()], "bfloat16").planes) == 1
 
 
+@pytest.mark.parametrize("codec", ["float16", "int8", "binary"])
+def test_one_kernel_makes_the_tiles_of_the_plain_form(codec: str) -> None:
+    """To the last bit: planes, sums and worth of every row and slot that is read."""
+    fused = pytest.importorskip("varsdoc.scoring.fused")
+    for seed, (_, lengths) in enumerate(CASES):
+        queries = [torch.from_numpy(unit(t, 128, seed=seed + i)).to(DEVICE) for i, t in enumerate(lengths)]
+        queries[0][0, 0] *= 3  # steps differ between queries
+        for asked in (queries, [query.half() for query in queries]):
+            plain, found = tile_queries(asked, codec), fused.make_tiles(asked, codec)
+            row_there, used = plain.placing.slot >= 0, plain.placing.used
+            assert torch.equal(found.planes[:, row_there], plain.planes[:, row_there])
+            assert torch.equal(found.worth[used], plain.worth[used])
+            assert (plain.sums is None) == (found.sums is None)
+            if plain.sums is not None:
+                assert torch.equal(found.sums[row_there], plain.sums[row_there])
+
+
 def test_a_page_whose_products_are_all_negative_keeps_its_negative_score() -> None:
     """Neither padding rows of a tile nor the last block of a page may win a maximum."""
     page = np.full((1, 3, 128), -1 / np.sqrt(128), np.float32)

@@ -20,8 +20,8 @@ import json
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from varsdoc.scoring.fused import LAUNCHES
-from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel
+from varsdoc.scoring.fused import CHUNK, LAUNCHES
+from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel, planes_kernel
 from varsdoc.training.winners import CELLS, OPTIONS, ROWS, winners_kernel
 
 POINTERS = dict(codes="*u8", scales="*fp16", starts="*i64", tokens="*i32", pages="*i32", planes="*i8", sums="*i32",
@@ -52,6 +52,19 @@ def build_winners():
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if name in kinds}
     return made(ASTSource(fn=winners_kernel, signature=signature, constexprs=constants, attrs=aligned), **OPTIONS)
 
+def build_planes(planes="*i8", **switches):
+    names = list(planes_kernel.arg_names)
+    fixed = dict(DIM=128, WHOLE=True, BITS=False, PLANES=2, WEIGHT=254, CHUNK=CHUNK) | switches
+    kinds = dict(flat="*fp32", begins="*i32", row_of="*i32", slot_of="*i32", order="*i64", planes=planes, sums="*i32",
+                 worth="*fp32", root="fp32")
+    signature = {name: "constexpr" if name in fixed else kinds.get(name, "i32") for name in names}
+    constants = {(names.index(name),): value for name, value in fixed.items()}
+    triton.compile(ASTSource(fn=planes_kernel, signature=signature, constexprs=constants),
+                   target=GPUTarget("cuda", 90, 32))
+
+build_planes()
+build_planes(BITS=True)
+build_planes("*bf16", WHOLE=False)
 bf16 = dict(codes="*bf16", planes="*bf16")
 print(json.dumps({
     "binary": build(bits_kernel, "binary", 32, "narrow"),

@@ -21,7 +21,7 @@ from varsdoc.scoring.blob import Blob
 from varsdoc.scoring.codes import eighths
 from varsdoc.scoring.maxsim import Scores
 from varsdoc.scoring.packed import PackedPages, check_rows
-from varsdoc.scoring.query_tiles import tile_queries
+from varsdoc.scoring.query_tiles import QueryTiles
 
 SEGMENT_BYTES = 1 << 30
 HELD_AS = {"int4": "int8"}  # no kernel reads half bytes: the same numbers in whole ones, so the same scores
@@ -39,6 +39,7 @@ class Segment:
     _starts: list[int] = field(default_factory=list)
     _tokens: list[int] = field(default_factory=list)
     _places: tuple[Tensor, Tensor] | None = None
+    _everything: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -56,7 +57,7 @@ class Segment:
         self._starts.append(self.filled)
         self._tokens.append(tokens)
         self.filled = end
-        self._places = None
+        self._places = self._everything = None
 
     @property
     def places(self) -> tuple[Tensor, Tensor]:
@@ -66,6 +67,13 @@ class Segment:
             starts = torch.tensor(self._starts, dtype=torch.int64).to(device)
             self._places = starts, torch.tensor(self._tokens, dtype=torch.int32).to(device)
         return self._places
+
+    @property
+    def everything(self) -> Tensor:
+        """(P,) int32: all its pages."""
+        if self._everything is None:
+            self._everything = torch.arange(len(self), dtype=torch.int32, device=self.codes.device)
+        return self._everything
 
     @classmethod
     def of_equal(cls, codes: Tensor, scales: Tensor | None, pages: int, variants: int) -> Segment:
@@ -182,7 +190,7 @@ class DevicePages:
         if not asked or not count:
             empty = torch.zeros(len(asked), count, self.variants, device=self.device)
             return Scores(empty.sum(-1), empty, lengths)
-        tiles = tile_queries(asked, self.codec) if self.fused else None
+        tiles = self._tiles(asked) if self.fused else None
         variants = self._run(asked, tiles, chosen, self.variants, 1)
         if aggregation == "fused":
             total = self._run(asked, tiles, chosen, 1, self.variants)[:, :, 0]
@@ -197,6 +205,11 @@ class DevicePages:
         found = torch.cat([rows[:, None].double(), total[:, None].double(), scores.variants[0, rows].double()], 1).cpu()
         return found[:, 0].long(), found[:, 1].float(), found[:, 2:].float()
 
+    def _tiles(self, queries: list[Tensor]) -> QueryTiles:
+        from varsdoc.scoring import fused
+
+        return fused.make_tiles(queries, self.codec)
+
     def _query(self, query: Tensor | np.ndarray, i: int) -> Tensor:
         tensor = torch.from_numpy(query) if isinstance(query, np.ndarray) else query
         if tensor.ndim != 2 or tensor.shape[1] != self.dim or not len(tensor):
@@ -205,13 +218,15 @@ class DevicePages:
             )
         return tensor.to(self.device, non_blocking=True)
 
-    def _run(self, queries: list[Tensor], tiles: object, rows: np.ndarray | None, variants: int, span: int) -> Tensor:
+    def _run(
+        self, queries: list[Tensor], tiles: QueryTiles | None, rows: np.ndarray | None, variants: int, span: int
+    ) -> Tensor:
         """(Q, rows, variants), segment by segment."""
         parts, order = [], []
         for segment in self.segments:
             starts, tokens = segment.places
             if rows is None:
-                pages = torch.arange(len(segment), dtype=torch.int32, device=self.device)
+                pages = segment.everything
             else:
                 here = np.flatnonzero((rows >= segment.first_row) & (rows < segment.first_row + len(segment)))
                 if not len(here):
@@ -222,7 +237,7 @@ class DevicePages:
             if tiles is not None:
                 from varsdoc.scoring import fused
 
-                parts.append(fused.best_of_runs(tiles, *layout))  # type: ignore[arg-type]
+                parts.append(fused.best_of_runs(tiles, *layout))
             else:
                 parts.append(streamed.best_of_runs(queries, *layout))
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, 1)

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel
+from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel, planes_kernel
 from varsdoc.scoring.kernels import PLANE
-from varsdoc.scoring.query_tiles import QueryTiles
+from varsdoc.scoring.query_tiles import QueryTiles, bit_order, most_rows, place
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
 DIMS = {"float16": (32, 64, 128, 256), "bfloat16": (32, 64, 128, 256), "int8": (32, 64, 128, 256, 512),
@@ -37,9 +37,10 @@ class Launch:
 
 
 # By codec and tile: "narrow" is one short query (memory binds), "middle" and "wide" are many (the matrix units bind).
-# Narrow and middle are the fastest of those tried on an H200 (docs/log.md, sixth session), wide ones not timed yet.
-KINDS = {"narrow": Launch(128, 4, 3), "middle": Launch(64, 4, 4), "wide": Launch(64, 8, 3)}
+# The fastest of those tried on an H200 (benchmarks/results/gpu.json, "layouts tried").
+KINDS = {"narrow": Launch(128, 4, 3), "middle": Launch(64, 4, 4), "wide": Launch(64, 4, 3)}
 LAUNCHES = {(codec, kind): launch for codec in DIMS for kind, launch in KINDS.items()}
+LAUNCHES["binary", "narrow"] = Launch(64, 4, 3)
 # What `tune` tries beside.
 CHOICES = (
     Launch(64, 4, 2),
@@ -50,6 +51,39 @@ CHOICES = (
     Launch(128, 4, 3),
     Launch(128, 8, 3),
 )
+
+
+CHUNK = 16  # tokens that `planes_kernel` takes at a time
+
+
+def make_tiles(queries: Sequence[Tensor], codec: str) -> QueryTiles:
+    """`query_tiles.tile_queries` in one launch, for codes that the kernels take."""
+    flat = (queries[0] if len(queries) == 1 else torch.cat([*queries])).contiguous()
+    dim, device = flat.shape[1], flat.device
+    dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(codec)
+    count = 1 if flat.dtype == dtype else 2
+    placing = place(tuple(len(query) for query in queries), device, most_rows(codec, dim, count))
+    rows = placing.tiles * placing.rows
+    # Rows without a token belong to no slot, and slots without a query are not read: what lies there does not matter,
+    # but for numbers that a product must not meet.
+    planes = torch.zeros(count, rows, dim, dtype=dtype or torch.int8, device=device)
+    sums = torch.empty(rows, dtype=torch.int32, device=device) if codec == "binary" else None
+    worth = torch.empty(placing.tiles * placing.slots, dtype=torch.float32, device=device)
+    bits = codec == "binary"
+    order = bit_order(dim, device) if bits else placing.begins
+    given = (
+        flat,
+        placing.begins,
+        placing.row_of,
+        placing.slot_of,
+        order,
+        planes,
+        placing.begins if sums is None else sums,
+    )
+    fixed: dict[str, Any] = {"WHOLE": dtype is None, "BITS": bits, "PLANES": count, "WEIGHT": PLANE, "CHUNK": CHUNK}
+    with on(device):
+        planes_kernel[(len(queries),)](*given, worth, rows * dim, dim**0.5 if bits else 1.0, DIM=dim, **fixed)
+    return QueryTiles(len(queries), placing, planes, worth, sums)
 
 
 def fits(codec: str, dim: int) -> bool:

@@ -8,6 +8,8 @@ One program scores one variant of one page (a "run") against one tile of query r
 - Bits become numbers in registers, once for all rows of the tile.
 - Programs of one run are neighbours, so further tiles of queries find its codes in the cache.
 - With `span` = K a page's variants are one run: every token takes the best of all of them ("fused").
+
+`planes_kernel` makes queries ready for them (scoring.query_tiles says how), a program for each query.
 """
 
 from __future__ import annotations
@@ -140,3 +142,54 @@ def bits_kernel(
         best = tl.maximum(best, whole)
     top = 2 * tl.max(best, 0) - tl.load(sums + rows)
     _store(top, slots, worth, out, out_row, run, tile, rows, SLOTS)
+
+
+@triton.jit
+def _rounded(x):
+    """To the nearest whole number, ties to even, for numbers below 2^22: what lies behind the point falls off."""
+    return (x + 12582912.0) - 12582912.0
+
+
+@triton.jit
+def planes_kernel(
+    flat, begins, row_of, slot_of, order, planes, sums, worth, plane_size, root,
+    DIM: tl.constexpr, WHOLE: tl.constexpr, BITS: tl.constexpr, PLANES: tl.constexpr, WEIGHT: tl.constexpr,
+    CHUNK: tl.constexpr,
+):  # fmt: skip
+    """The planes of one query, its rows' sums and what its slots are worth.
+
+    WHOLE: whole numbers for int8 and binary codes (BITS), else the codes' own dtype in one or two planes.
+    """
+    begin, end = tl.load(begins + tl.program_id(0)), tl.load(begins + tl.program_id(0) + 1)
+    dims = tl.arange(0, DIM)
+    columns = tl.load(order + dims) if BITS else dims
+    step = 1.0
+    if WHOLE:
+        largest = tl.zeros((CHUNK, DIM), tl.float32)
+        for at in range(begin, end, CHUNK):
+            token = at + tl.arange(0, CHUNK)
+            x = tl.load(flat + token[:, None] * DIM + dims[None, :], mask=(token < end)[:, None], other=0.0)
+            largest = tl.maximum(largest, tl.abs(x.to(tl.float32)))
+        step = tl.div_rn(tl.maximum(tl.max(tl.max(largest, 1), 0), 1e-30), 127.0 * WEIGHT)
+    unit = tl.div_rn(step, root) if WHOLE else 1.0
+    for at in range(begin, end, CHUNK):
+        token = at + tl.arange(0, CHUNK)
+        there = token < end
+        x = tl.load(flat + token[:, None] * DIM + columns[None, :], mask=there[:, None], other=0.0)
+        row = tl.load(row_of + token, mask=there, other=0)
+        place = planes + row[:, None] * DIM + dims[None, :]
+        if WHOLE:
+            whole = _rounded(tl.div_rn(x.to(tl.float32), tl.full((CHUNK, DIM), 1.0, tl.float32) * step))
+            high = _rounded(tl.div_rn(whole, tl.full((CHUNK, DIM), WEIGHT, tl.float32)))
+            tl.store(place, high.to(tl.int8), mask=there[:, None])
+            tl.store(place + plane_size, (whole - WEIGHT * high).to(tl.int8), mask=there[:, None])
+            if BITS:
+                tl.store(sums + row, tl.sum(whole, 1).to(tl.int32), mask=there)
+        else:
+            near = x.to(planes.dtype.element_ty)
+            tl.store(place, near, mask=there[:, None])
+            if PLANES == 2:
+                lost = x.to(tl.float32) - near.to(tl.float32)
+                tl.store(place + plane_size, lost.to(planes.dtype.element_ty), mask=there[:, None])
+        slot = tl.load(slot_of + token, mask=there, other=0)
+        tl.store(worth + slot, tl.zeros((CHUNK,), tl.float32) + unit, mask=there)

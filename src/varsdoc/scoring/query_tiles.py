@@ -8,6 +8,9 @@
 - int8 and binary codes: the two int8 planes of `scoring.kernels`, q ~ step * (254 hi + lo), one step per query: whole
   numbers, so the GPU finds what the CPU finds.
 - Everything is computed where the queries lie; where rows go depends on lengths alone and is kept for the next query.
+
+`tile_queries` is the plain form. On a GPU its thirty small operations take longer than scoring does, so
+`fused.make_tiles` has one kernel make the same numbers.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -37,6 +41,9 @@ class Placing:
     owner: Tensor  # (used slots,) int64: whose query
     used: Tensor  # (used slots,) int64: which of the tiles * slots
     token_owner: Tensor  # (tokens,) int64
+    begins: Tensor  # (queries + 1,) int32: the first token of each query, and the number of tokens
+    row_of: Tensor  # (tokens,) int32: the row of each token
+    slot_of: Tensor  # (tokens,) int32: which of the tiles * slots it belongs to
     cut: bool  # whether a query has several slots
 
 
@@ -94,11 +101,26 @@ def place(lengths: tuple[int, ...], device: torch.device, most: int = LARGEST) -
         take += [total] * empty
         slot += [-1] * empty
     token_owner = [query for query, length in enumerate(lengths) for _ in range(length)]
+    begins = [0, *accumulate(lengths)]
+    row_of = [row for row, token in enumerate(take) if token < total]  # tokens lie in their order
+    slot_of = [row // rows * slots + slot[row] for row in row_of]
     # One transfer for all: a query's latency is made of such small things.
-    parts_of = (take, slot, owner, used, token_owner)
+    parts_of = (take, slot, owner, used, token_owner, begins, row_of, slot_of)
     moved = torch.tensor([x for part in parts_of for x in part]).to(device).split([len(part) for part in parts_of])
-    cut = len(owner) > len(lengths)
-    return Placing(len(pieces), rows, slots, moved[0], moved[1].int(), moved[2], moved[3], moved[4], cut)
+    return Placing(
+        tiles=len(pieces),
+        rows=rows,
+        slots=slots,
+        take=moved[0],
+        slot=moved[1].int(),
+        owner=moved[2],
+        used=moved[3],
+        token_owner=moved[4],
+        begins=moved[5].int(),
+        row_of=moved[6].int(),
+        slot_of=moved[7].int(),
+        cut=len(owner) > len(lengths),
+    )
 
 
 def tile_queries(queries: Sequence[Tensor], codec: str) -> QueryTiles:
