@@ -54,7 +54,7 @@ def test_info_prints_json_alone_on_stdout() -> None:
     assert facts["prefix"] == "Query: "
     assert facts["dtype"] == "float32"
     assert facts["device"] == "cpu"
-    assert facts["max_visual_tokens"] == 1024
+    assert facts["max_visual_tokens"] == 1536
     assert len(facts["hash"]) == 16
     assert {"branch_layers", "parameters", "torch", "transformers", "varsdoc", "model"} <= facts.keys()
     assert facts["trained"] is True
