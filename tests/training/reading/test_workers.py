@@ -44,7 +44,7 @@ def test_chunks_come_as_they_were_made_however_few_slots_there_are() -> None:
 
 def test_the_largest_chunk_fits_a_slot() -> None:
     made = maker()
-    assert made.chunk_bytes == max(36 * 28, 27 * 37, 45 * 22) * 4 * 588
+    assert made.chunk_bytes == max(44 * 34, 33 * 45, 55 * 27) * 4 * 588
 
 
 def test_dead_workers_are_said() -> None:

@@ -56,7 +56,7 @@ class ReadConfig:
     weight_decay: float = 0.05
     max_grad_norm: float = 1.0
     optimiser: Literal["adamw", "muon"] = "muon"
-    batch_tokens: int = 96 * 1008
+    batch_tokens: int = 64 * 1496
     queries: int = 4
     contrast: int = 2
     transcripts: int = 2
