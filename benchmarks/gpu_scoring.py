@@ -201,7 +201,7 @@ def latency(bench: Bench) -> dict[str, Any]:
             part[f"encoding + search, {name}"] = bench.latency(
                 lambda model=model, pages=pages: pages.search(model.encode_queries([QUESTION], progress=False)[0], 10)
             )
-            query = bench.random_unit(TOKENS, DIM, dtype=torch.float32)
+            query = bench.random_unit(part["query tokens"], DIM, dtype=torch.float32)
             part[f"search alone, {name}"] = bench.latency(lambda pages=pages, query=query: pages.search(query, 10))
             del pages
         found[f"K={k}"] = part
