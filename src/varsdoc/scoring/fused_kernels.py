@@ -111,7 +111,8 @@ def bits_kernel(
 ):  # fmt: skip
     """binary codes. A block's bytes are read twice side by side, and the second copy's upper halves moved down: bit AT
     of all of them is then a quarter of the vectors, 0 or 1. The columns of the query come in the same order
-    (`query_tiles.bit_order`), and `sums` turns 0 / 1 into -1 / +1 at the end: 2 sum(b q) - sum(q)."""
+    (`query_tiles.bit_order`), and `sums` turns 0 / 1 into -1 / +1 at the end: 2 sum(b q) - sum(q). The quarters are
+    joined, for every product makes the program wait: two for a block, not eight."""
     program = tl.program_id(0)
     tile, run = program % TILES, program // TILES
     first, length = _run_of(starts, tokens, pages, run, VARIANTS, SPAN)
@@ -119,26 +120,19 @@ def bits_kernel(
     PART: tl.constexpr = DIM // 4
     part = tl.arange(0, PART)
     rows = tile * ROWS + tl.arange(0, ROWS)
-    query = planes + rows[:, None] * DIM + part[None, :]
-    high0, low0 = tl.trans(tl.load(query)), tl.trans(tl.load(query + plane_size))
-    high1, low1 = tl.trans(tl.load(query + PART)), tl.trans(tl.load(query + plane_size + PART))
-    high2, low2 = tl.trans(tl.load(query + 2 * PART)), tl.trans(tl.load(query + plane_size + 2 * PART))
-    high3, low3 = tl.trans(tl.load(query + 3 * PART)), tl.trans(tl.load(query + plane_size + 3 * PART))
+    query = planes + rows[:, None] * DIM + tl.arange(0, DIM)[None, :]
+    high, low = tl.trans(tl.load(query)), tl.trans(tl.load(query + plane_size))  # (DIM, ROWS)
     upper = tl.where(part >= WIDTH, 255, 0).to(tl.uint8)[None, :].broadcast_to((BLOCK, PART))
     best = tl.full((BLOCK, ROWS), -2147483648, tl.int32)
     for at in range(0, length, BLOCK):
         place = first + tl.minimum(at + tl.arange(0, BLOCK), length - 1)
         bits = tl.load(codes + place[:, None] * WIDTH + (part % WIDTH)[None, :])
         bits = _low_or_high(bits, upper, ASM)
-        b0, b1, b2, b3 = _bit(bits, ASM, 0), _bit(bits, ASM, 1), _bit(bits, ASM, 2), _bit(bits, ASM, 3)
-        whole = tl.dot(b0, high0, out_dtype=tl.int32)
-        whole = tl.dot(b1, high1, whole, out_dtype=tl.int32)
-        whole = tl.dot(b2, high2, whole, out_dtype=tl.int32)
-        whole = tl.dot(b3, high3, whole, out_dtype=tl.int32) * WEIGHT
-        whole = tl.dot(b0, low0, whole, out_dtype=tl.int32)
-        whole = tl.dot(b1, low1, whole, out_dtype=tl.int32)
-        whole = tl.dot(b2, low2, whole, out_dtype=tl.int32)
-        whole = tl.dot(b3, low3, whole, out_dtype=tl.int32)
+        lower = tl.join(_bit(bits, ASM, 0), _bit(bits, ASM, 1))
+        higher = tl.join(_bit(bits, ASM, 2), _bit(bits, ASM, 3))
+        vectors = tl.join(lower, higher).permute(0, 3, 2, 1).reshape((BLOCK, DIM))
+        whole = tl.dot(vectors, high, out_dtype=tl.int32)
+        whole = tl.dot(vectors, low, whole * WEIGHT, out_dtype=tl.int32)
         best = tl.maximum(best, whole)
     top = 2 * tl.max(best, 0) - tl.load(sums + rows)
     _store(top, slots, worth, out, out_row, run, tile, rows, SLOTS)
