@@ -79,6 +79,13 @@ def test_an_override_at_load_changes_the_hash(tmp_path: Path) -> None:
     assert load(tmp_path, max_visual_tokens=12).config.max_visual_tokens == 12
 
 
+def test_a_lower_cap_than_the_checkpoints_floor_takes_the_floor_with_it(tmp_path: Path) -> None:
+    tiny.model(min_visual_tokens=30, max_visual_tokens=40).save_pretrained(tmp_path)
+    lower, higher = (load(tmp_path, max_visual_tokens=cap).config for cap in (20, 60))
+    assert (lower.min_visual_tokens, lower.max_visual_tokens) == (18, 20)
+    assert (higher.min_visual_tokens, higher.max_visual_tokens) == (30, 60)
+
+
 def test_shards_are_written_and_read(tmp_path: Path) -> None:
     model = tiny.model()
     model.save_pretrained(tmp_path, shard_bytes=200_000)

@@ -362,7 +362,7 @@ class VarsDoc(nn.Module):
         branch_layers      n. Only where the checkpoint has no probe yet; 4 where variants asks for expansion
         heads              "separate" or "shared" after an expansion
         device, dtype      default: GPU in bfloat16 where there is one, else CPU in float32; dtype="int8" on CPU
-        max_visual_tokens  another cap than the checkpoint's
+        max_visual_tokens  another cap than the checkpoint's; small pages are enlarged to no more than that
         query_prefix       another prefix than the checkpoint's ("Query: " for ColQwen2.5 up to 0.3.12, "" since)
         base               for an adapter: its base, where adapter_config.json names one that is not here
         noise, seed        of an expansion, and of fresh probes and heads
