@@ -81,9 +81,9 @@ def load(
     _fit(model, variants, branch_layers, heads, noise, seed)
     overrides: dict[str, Any] = {"max_visual_tokens": max_visual_tokens, "query_prefix": query_prefix}
     given = {key: value for key, value in overrides.items() if value is not None}
-    if isinstance(max_visual_tokens, int) and max_visual_tokens > 0:
+    if isinstance(max_visual_tokens, int) and 0 < max_visual_tokens < model.config.min_visual_tokens:
         # A lower cap takes the floor with it, and leaves room between: pages are enlarged to whole cells.
-        given["min_visual_tokens"] = min(model.config.min_visual_tokens, max(1, int(0.9 * max_visual_tokens)))
+        given["min_visual_tokens"] = max(1, int(0.9 * max_visual_tokens))
     if given:
         model.reconfigure(model.config.with_(**given))
     if not model.config.trained:
