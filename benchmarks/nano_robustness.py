@@ -41,6 +41,7 @@ from varsdoc.model.ahead import ahead
 from varsdoc.model.patches import Patches
 from varsdoc.training.generator import Wear
 from varsdoc.training.generator.degrade import degrade
+from varsdoc.training.reading.bank import fused_part
 from varsdoc.training.scoring import score_all
 
 SCAN = Wear(skew=1.5, light=0.25, blur=0.5, noise=12.0, specks=300, jpeg=40, contrast=0.85, paper=230)
@@ -101,7 +102,7 @@ def score(model: VarsDoc, judged: JudgedSet, state: str) -> Scores:
             held = page.variants.to(model.device)[None]  # (1, K, M, d)
             every = torch.ones(1, held.shape[2], dtype=torch.bool, device=model.device)
             sums[:, i] = score_all(vectors, mask, held, every)[:, 0].float().cpu().numpy()
-            together = score_all(vectors, mask, held.flatten(1, 2)[:, None], every.repeat(1, held.shape[1]))
+            together = score_all(vectors, mask, *fused_part(held, every))
             fused[:, i] = together[:, 0, 0].float().cpu().numpy()
     return Scores(sums, fused, mask.sum(1).cpu().numpy())
 

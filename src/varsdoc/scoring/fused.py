@@ -17,7 +17,7 @@ from torch import Tensor
 
 from varsdoc.scoring.fused_kernels import bits_kernel, numbers_kernel, planes_kernel
 from varsdoc.scoring.kernels import PLANE
-from varsdoc.scoring.query_tiles import QueryTiles, bit_order, most_rows, place
+from varsdoc.scoring.query_tiles import QueryTiles, bit_order, flat_queries
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
 DIMS = {"float16": (32, 64, 128, 256), "bfloat16": (32, 64, 128, 256), "int8": (32, 64, 128, 256, 512),
@@ -58,11 +58,9 @@ CHUNK = 16  # tokens that `planes_kernel` takes at a time
 
 def make_tiles(queries: Sequence[Tensor], codec: str) -> QueryTiles:
     """`query_tiles.tile_queries` in one launch, for codes that the kernels take."""
-    flat = (queries[0] if len(queries) == 1 else torch.cat([*queries])).contiguous()
-    dim, device = flat.shape[1], flat.device
-    dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(codec)
+    flat, dtype, placing = flat_queries(queries, codec)
+    flat, dim, device = flat.contiguous(), flat.shape[1], flat.device
     count = 1 if flat.dtype == dtype else 2
-    placing = place(tuple(len(query) for query in queries), device, most_rows(codec, dim, count))
     rows = placing.tiles * placing.rows
     # Rows without a token belong to no slot, and slots without a query are not read: what lies there does not matter,
     # but for numbers that a product must not meet.

@@ -123,13 +123,18 @@ def place(lengths: tuple[int, ...], device: torch.device, most: int = LARGEST) -
     )
 
 
+def flat_queries(queries: Sequence[Tensor], codec: str) -> tuple[Tensor, torch.dtype | None, Placing]:
+    """All tokens (N, D), the float dtype of the codes if they have one, and where the tokens go."""
+    flat = queries[0] if len(queries) == 1 else torch.cat([*queries])
+    dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(codec)
+    most = most_rows(codec, flat.shape[1], 1 if flat.dtype == dtype else 2)
+    return flat, dtype, place(tuple(len(query) for query in queries), flat.device, most)
+
+
 def tile_queries(queries: Sequence[Tensor], codec: str) -> QueryTiles:
     """Queries (T, D) on one device -> tiles for codes of this codec."""
-    flat = queries[0] if len(queries) == 1 else torch.cat([*queries])
+    flat, dtype, placing = flat_queries(queries, codec)
     dim = flat.shape[1]
-    dtype = {"float16": torch.float16, "bfloat16": torch.bfloat16}.get(codec)
-    most = most_rows(codec, dim, 1 if flat.dtype == dtype else 2)
-    placing = place(tuple(len(query) for query in queries), flat.device, most)
     slots = placing.tiles * placing.slots
     if dtype is not None:
         padded = torch.cat([flat, flat.new_zeros(1, dim)])[placing.take]

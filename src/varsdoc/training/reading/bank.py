@@ -19,6 +19,11 @@ from varsdoc.training.scoring import score_all
 Part = tuple[Tensor, Tensor]  # vectors (P, K, M, d) and mask (P, M) of some pages
 
 
+def fused_part(vectors: Tensor, mask: Tensor) -> Part:
+    """All variants' cells as one reading: (P, K, M, d) -> (P, 1, K * M, d)."""
+    return vectors.flatten(1, 2)[:, None], mask.repeat(1, vectors.shape[1])
+
+
 @dataclass(frozen=True)
 class Ranked:
     """Pages against which a step ranks, and what is known of them."""
@@ -40,7 +45,7 @@ class Ranked:
     @property
     def fused(self) -> Part:
         """All variants' cells as one reading."""
-        return self.vectors.flatten(1, 2)[:, None], self.mask.repeat(1, self.vectors.shape[1])
+        return fused_part(self.vectors, self.mask)
 
 
 class Bank:

@@ -17,6 +17,7 @@ from torch import Tensor
 from varsdoc.model import VarsDoc
 from varsdoc.training import losses
 from varsdoc.training.judge import Judged, ndcg, read_judged
+from varsdoc.training.reading.bank import fused_part
 from varsdoc.training.reading.real import cut_pages
 from varsdoc.training.reading.step import Shapes, narrow, query_vectors
 from varsdoc.training.reading.targets import tokenise
@@ -64,7 +65,7 @@ class Held:
                 scores = score_all(vectors, mask, cells, encoded.mask)
                 sums[:, pages[start : start + BATCH]] = scores.float().cpu()
                 if model.config.variants > 1:
-                    together = cells.flatten(1, 2)[:, None], encoded.mask.repeat(1, model.config.variants)
+                    together = fused_part(cells, encoded.mask)
                     fused[:, pages[start : start + BATCH]] = score_all(vectors, mask, *together)[..., 0].float().cpu()
         facts: dict[str, Any] = {self.name: self._ndcg(sums.amax(-1))}
         if model.config.variants > 1:

@@ -53,14 +53,13 @@ class MasterWeights:
 
     def _take_gradients(self, max_norm: float) -> Tensor:
         """Gradients move to the masters, in float32 and no longer together than `max_norm`."""
-        taught = [(master, live) for master, live in zip(self.master, self.live, strict=True) if live.grad is not None]
-        grads = torch.cat([live.grad.flatten() for _, live in taught if live.grad is not None]).float()
+        pairs = [(live, live.grad) for live in self.live]
+        grads = torch.cat([grad.flatten() for _, grad in pairs if grad is not None]).float()
         norm = grads.norm()
         grads.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
-        for master in self.master:
-            master.grad = None
-        for (master, live), grad in zip(taught, self._views(grads, [live for _, live in taught]), strict=True):
-            master.grad, live.grad = grad, None
+        views = iter(self._views(grads, [live for live, grad in pairs if grad is not None]))
+        for master, (live, grad) in zip(self.master, pairs, strict=True):
+            master.grad, live.grad = None if grad is None else next(views), None
         return norm
 
     @staticmethod
