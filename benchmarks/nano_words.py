@@ -102,7 +102,8 @@ def share(hits: list[bool]) -> dict[str, Any]:
 def found_share(pages: list[Read], retriever: VarsDocRetriever, runs: int, rng: random.Random) -> dict[str, Any]:
     """Tokens of runs of printed words that find their word's cells on their own page."""
     config, tokenizer = retriever.model.config, retriever.model.processor.tokenizer
-    chosen = rng.sample([page for page in pages if len(page.words) >= RUN], min(runs, len(pages)))
+    full = [page for page in pages if len(page.words) >= RUN]
+    chosen = rng.sample(full, min(runs, len(full)))
     hits: dict[str, list[bool]] = defaultdict(list)
     for page in chosen:
         begin = rng.randrange(len(page.words) - RUN + 1)

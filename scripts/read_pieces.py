@@ -2,6 +2,7 @@
 
     python scripts/read_pieces.py CONFIG... --out FOLDER [--minutes 24 [--fit]] [--cache FILE]
     python scripts/read_pieces.py CONFIG... --out FOLDER --warm      # compile beforehand, while data still comes
+    python scripts/read_pieces.py CONFIG... --out FOLDER --until FILE ...   # the same, and begin once FILE is there
 
 Made for a lease of a few minutes on a machine that is bare before and gone afterwards:
 - FOLDER/curve.json grows with every judgement; FOLDER/log.jsonl has every line of every piece with its name;
@@ -14,7 +15,10 @@ Made for a lease of a few minutes on a machine that is bare before and gone afte
 - FOLDER/profile.txt says where the first piece's time went on the GPU, in three steps of it, and FOLDER/python.txt
   where in the trainer's own thread, in five more;
 - --warm takes two steps of each kind of piece and each shape on generated pages, from the first config's source, and
-  ends: what it compiled stays in torch's cache on disk, and the real run on the same machine starts at once;
+  ends: what it compiled stays in torch's cache on disk for the real run on the same machine;
+- --until FILE does so in the run's own process, which then need not even read that cache, and ends it when FILE
+  appears, to begin in earnest (new workers are forked then; like torch's own loaders they do not touch the GPU); what
+  FILE holds is the time in minutes, in place of --minutes;
 - --cache keeps what was compiled, for another process on the same kind of GPU (torch.compiler.save_cache_artifacts).
 
 A piece's source may be the model of a piece before it. All pieces are fed as the first config says.
@@ -49,7 +53,7 @@ PART = 16_700_000  # just under 16 MiB
 SHARD = 64 * 1024**2
 PROFILED = 400  # the step at which it is looked where time goes: all shapes are compiled by then
 LEAST_MINUTES = 0.5  # a shorter piece is not begun
-AROUND = 40  # seconds of a piece that are no steps: building, judging, packing
+AROUND = 25  # seconds of a piece that are no steps: building, judging, packing
 logger = logging.getLogger("read_pieces")
 
 
@@ -208,10 +212,14 @@ def run_pieces(
 class Warm(Reading):
     """Two steps on each shape: everything that a piece compiles."""
 
+    until: Path | None = None
+
     def run(self) -> Path:
         pool = self.feed.generated
         assert pool is not None
         for shape in pool.rings:
+            if over(self.until):
+                break
             while pool.filled(shape) < self.pages(shape):
                 self.feed.take(wait=True)
             for _ in range(2):
@@ -225,22 +233,40 @@ class Warm(Reading):
         return time.monotonic() - self.began
 
 
-def warm(configs: list[ReadConfig], out: Path) -> None:
+def over(until: Path | None) -> bool:
+    return until is not None and until.is_file()
+
+
+def warm(configs: list[ReadConfig], out: Path, until: Path | None = None) -> None:
     """Compile for every kind of piece once, into torch's own cache. Each kind starts from the first one's model."""
     first = configs[0]
     kinds = {(config.variants, config.branch_layers): config for config in configs}
     feed = None
     for config in kinds.values():
+        if over(until):
+            break
         small = {"pairs": [], "judged": [], "workers": min(6, first.workers), "pool": max(8, min(1000, first.pool))}
         source = first.source if feed is None else str(out / "warm" / "model")
         config = replace(config, source=source, output=str(out / "warm"), **small)
         feed = feed or Feed(config, build(config))
         piece = Warm(config, feed)
+        piece.until = until
         piece.run()
         if config.variants == 1:  # what the others begin with
             piece.save("model")
+        del piece
     if feed is not None:
         feed.close()
+    del feed  # and with it pages on the device
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def minutes_in(until: Path) -> float:
+    """Wait for the file; the number that it holds."""
+    while not (over(until) and until.read_text().strip()):
+        time.sleep(0.5)
+    return float(until.read_text())
 
 
 def main() -> None:
@@ -251,12 +277,15 @@ def main() -> None:
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--fit", action="store_true", help="the same steps for all pieces after the first, in time")
     parser.add_argument("--warm", action="store_true", help="compile for these configs and end")
+    parser.add_argument("--until", type=Path, help="compile until this file is there; it holds --minutes")
     asked = parser.parse_args()
     logging.basicConfig(level=logging.INFO)
+    if asked.warm or asked.until is not None:
+        warm([check_read_config(path) for path in asked.configs], asked.out, asked.until)
     if asked.warm:
-        warm([check_read_config(path) for path in asked.configs], asked.out)
         return
-    done = run_pieces(read_configs(asked.configs), asked.out, asked.minutes, asked.cache, asked.fit)
+    minutes = asked.minutes if asked.until is None else minutes_in(asked.until)
+    done = run_pieces(read_configs(asked.configs), asked.out, minutes, asked.cache, asked.fit)
     print("finished:", ", ".join(done) or "nothing")
 
 

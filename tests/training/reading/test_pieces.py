@@ -64,7 +64,12 @@ def test_pieces_run_one_after_the_other_and_leave_models_in_parts(
         (tmp_path / f"{name}.yaml").write_text(json.dumps(content))
         paths.append(str(tmp_path / f"{name}.yaml"))
     configs = read_pieces.read_configs(paths)
-    read_pieces.warm(configs, tmp_path / "out")
+    begin = tmp_path / "begin"
+    read_pieces.warm(configs, tmp_path / "out", until=begin)
+    begin.write_text("30\n")
+    read_pieces.warm(configs, tmp_path / "nothing", until=begin)
+    assert not (tmp_path / "nothing").exists(), "the file was there: no more compiling"
+    assert read_pieces.minutes_in(begin) == 30
     assert read_pieces.run_pieces(configs, tmp_path / "out", minutes=30) == ["one", "two"]
     lines = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert [(line["piece"], line["step"]) for line in lines] == [(p, i) for p in ("one", "two") for i in (0, 1, 2)]

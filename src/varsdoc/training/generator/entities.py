@@ -5,12 +5,40 @@ from __future__ import annotations
 import random
 
 from . import vocabulary as v
+from .coined import coin, initials
+from .lexicon import load_lexicon
 
 LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 
 
+def first_name(rng: random.Random) -> str:
+    """Mostly from the list, and a few of any sound."""
+    return rng.choice(v.FIRST) if rng.random() < 0.8 else coin(rng, 3, 8).title()
+
+
+def surname(rng: random.Random) -> str:
+    """From the short list, from the words that are names, or invented."""
+    kind = rng.random()
+    if kind < 0.3:
+        return rng.choice(v.LAST)
+    if kind < 0.55:
+        return load_lexicon().names.draw(rng, 1)[0].title()
+    made = coin(rng, 4, 10).title()
+    return rng.choice(("Mc", "O'", "Van ", "De ")) + made if rng.random() < 0.06 else made
+
+
+def place(rng: random.Random) -> str:
+    """A town."""
+    kind = rng.random()
+    if kind < 0.65:
+        return rng.choice(v.CITY)
+    if kind < 0.8:
+        return load_lexicon().names.draw(rng, 1)[0].title()
+    return coin(rng, 4, 9).title() + rng.choice(("", "", "", "ville", "ton", " City", " Park", " Hills"))
+
+
 def person(rng: random.Random) -> str:
-    first, last = rng.choice(v.FIRST), rng.choice(v.LAST)
+    first, last = first_name(rng), surname(rng)
     form = rng.random()
     if form < 0.45:
         return f"{first} {last}"
@@ -24,21 +52,26 @@ def person(rng: random.Random) -> str:
 def company(rng: random.Random) -> str:
     core = rng.choice(v.COMPANY_CORE)
     form = rng.random()
-    if form < 0.2:
-        return f"{rng.choice(v.LAST)} {core}"
-    if form < 0.4:
-        return f"{rng.choice(v.LAST)} & {rng.choice(v.LAST)} {rng.choice(v.COMPANY_TAIL)}"
-    if form < 0.55:
+    if form < 0.15:
+        return f"{surname(rng)} {core}"
+    if form < 0.3:
+        return f"{surname(rng)} & {surname(rng)} {rng.choice(v.COMPANY_TAIL)}"
+    if form < 0.42:
         return f"{core} {rng.choice(v.BODY)} of {rng.choice(v.COUNTRY + v.CITY)}"
+    if form < 0.54:
+        return f"{initials(rng)} {rng.choice((core, rng.choice(v.BODY), rng.choice(v.COMPANY_TAIL)))}"
+    if form < 0.7:
+        return f"{coin(rng, 4, 10).title()} {rng.choice((core, rng.choice(v.COMPANY_TAIL)))}"
     return f"{rng.choice(v.COMPANY_HEAD)} {core} {rng.choice(v.COMPANY_TAIL)}"
 
 
 def address(rng: random.Random) -> tuple[str, str]:
     kind = rng.choice(("Street", "Avenue", "St.", "Ave.", "Road", "Blvd", "Drive"))
-    street = f"{rng.randint(1, 9899)} {rng.choice(v.STREET)} {kind}"
+    name = rng.choice(v.STREET) if rng.random() < 0.6 else surname(rng)
+    street = f"{rng.randint(1, 9899)} {name} {kind}"
     if rng.random() < 0.2:
         street = f"P.O. Box {rng.randint(10, 9999)}"
-    return street, f"{rng.choice(v.CITY)}, {rng.choice(v.STATE)} {rng.randint(10000, 99899)}"
+    return street, f"{place(rng)}, {rng.choice(v.STATE)} {rng.randint(10000, 99899)}"
 
 
 def phone(rng: random.Random) -> str:
@@ -107,7 +140,7 @@ def web(rng: random.Random) -> str:
 
 
 def email(rng: random.Random) -> str:
-    return f"{rng.choice(v.FIRST)[0]}.{rng.choice(v.LAST)}@{web(rng)[4:]}".lower().replace("'", "")
+    return f"{first_name(rng)[0]}.{surname(rng)}@{web(rng)[4:]}".lower().replace("'", "").replace(" ", "")
 
 
 def archive_source(rng: random.Random) -> str:

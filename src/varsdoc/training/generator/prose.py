@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import entities as e
+from .coined import coin, initials
 from .lexicon import gerund, load_lexicon, past, plural
-from .vocabulary import CITY, COUNTRY, JOB, REGION, TRADES, Trade
+from .vocabulary import COUNTRY, JOB, REGION, TRADES, Trade
 
 Range = tuple[int, int]
 
@@ -100,7 +101,10 @@ class Topic:
         self.rng, self.texts = rng, texts
         self.trade = trade or rng.choice(TRADES)
         self.subjects = rng.sample(self.trade.subjects, 7)
-        nouns = lexicon.nouns.draw(rng, 26)
+        nouns = lexicon.nouns.draw(rng, 22)
+        # Trade names, substances, terms of art: every document has words that no list has.
+        nouns += [initials(rng) if rng.random() < 0.25 else coin(rng, 4, 12) for _ in range(4)]
+        rng.shuffle(nouns)
         self.nouns = nouns + [subject.split()[-1] for subject in self.subjects[:4]]
         adjectives = lexicon.adjectives.draw(rng, 14)
         self.adjectives = adjectives + rng.sample(self.trade.adjectives, 5)
@@ -110,7 +114,7 @@ class Topic:
         self.subjects += [f"{rng.choice(self.adjectives)} {rng.choice(nouns)}", f"{nouns[0]} {nouns[1]}", nouns[2]]
         self.people = [e.person(rng) for _ in range(3)]
         self.companies = [e.company(rng) for _ in range(2)]
-        self.places = [rng.choice(CITY), rng.choice(COUNTRY), rng.choice(REGION)]
+        self.places = [e.place(rng), rng.choice(COUNTRY), rng.choice(REGION)]
         self.places += [name.title() for name in lexicon.names.draw(rng, 2)]
         self.year = e.year(rng)
         self.measure = self.trade.measures[0]

@@ -46,7 +46,23 @@ Bangladesh|Portugal|New Zealand|Greece|Peru|Hungary|Ukraine|Kenya|Ethiopia|Moroc
 Iceland|
 Luxembourg|Croatia|Tunisia|Bolivia|Uruguay|Nepal|Cambodia|Estonia|Latvia|Lithuania|Slovenia|Zambia|Senegal|Rwanda|
 Djibouti|
-Iran|Iraq|Saudi Arabia|Pakistan|Thailand|Sri Lanka|Cuba|Panama|Costa Rica|Guatemala|Jamaica|Uganda|Angola|Mozambique""")
+Iran|Iraq|Saudi Arabia|Pakistan|Thailand|Sri Lanka|Cuba|Panama|Costa Rica|Guatemala|Jamaica|Uganda|Angola|Mozambique|
+Bulgaria|Serbia|Montenegro|Bosnia and Herzegovina|North Macedonia|Albania|Kosovo|Moldova|Belarus|Georgia|Armenia|
+Azerbaijan|
+Kazakhstan|Uzbekistan|Kyrgyzstan|Tajikistan|Turkmenistan|Mongolia|Afghanistan|Syria|Lebanon|Jordan|Yemen|Oman|Qatar|
+Kuwait|
+Bahrain|United Arab Emirates|Libya|Algeria|Sudan|South Sudan|Chad|Niger|Mali|Mauritania|Guinea|Sierra Leone|Liberia|
+Ivory Coast|Burkina Faso|Togo|Benin|Cameroon|Gabon|Congo|Burundi|Malawi|Zimbabwe|Botswana|Namibia|Lesotho|Eswatini|
+Madagascar|Mauritius|Seychelles|Comoros|Eritrea|Somalia|Gambia|Cape Verde|Myanmar|Laos|Brunei|Bhutan|Maldives|Taiwan|
+Hong Kong|Macao|North Korea|Papua New Guinea|Fiji|Samoa|Tonga|Vanuatu|Solomon Islands|Kiribati|Haiti|
+Dominican Republic|Honduras|Nicaragua|El Salvador|Belize|Venezuela|Guyana|Suriname|Paraguay|Barbados|
+Trinidad and Tobago|Bahamas|Grenada|Saint Lucia|Puerto Rico|Bermuda|Greenland|Cyprus|Malta|Andorra|Liechtenstein|Monaco|San Marino""")
+STATE_NAME = _words("""Alabama|Alaska|Arizona|Arkansas|California|Colorado|Connecticut|Delaware|Florida|Georgia|Hawaii|
+Idaho|
+Illinois|Indiana|Iowa|Kansas|Kentucky|Louisiana|Maine|Maryland|Massachusetts|Michigan|Minnesota|Mississippi|Missouri|
+Montana|Nebraska|Nevada|New Hampshire|New Jersey|New Mexico|New York|North Carolina|North Dakota|Ohio|Oklahoma|Oregon|
+Pennsylvania|Rhode Island|South Carolina|South Dakota|Tennessee|Texas|Utah|Vermont|Virginia|Washington|West Virginia|
+Wisconsin|Wyoming""")
 REGION = _words("""Europe|North America|Latin America|Asia Pacific|Middle East|Africa|Sub-Saharan Africa|Western Europe|
 Eastern Europe|Northeast|Midwest|South|West|East Asia|South Asia|Central Asia|Oceania|EMEA|Rest of World|Americas""")
 COMPANY_HEAD = _words("""Northern|Consolidated|Great Western|American|National|General|United|Pacific|Atlantic|

@@ -138,13 +138,18 @@ class Reading:
                 if self.done(i) >= 1:
                     break
         self._check(finite, self.steps)
-        if self.feed.held and self.judged_at < self.stepped_at:  # else it was judged a moment ago
+        if self._judging and self.judged_at < self.stepped_at:  # else it was judged a moment ago
             self.quality(self.steps)
+
+    @property
+    def _judging(self) -> bool:
+        """Sets may be held for other pieces of the same feed."""
+        return bool(self.feed.held and self.config.judged)
 
     def _judge_now(self, i: int) -> bool:
         self.stepped_at = time.monotonic()
         late = self.stepped_at - self.judged_at > 60 * self.config.judge_minutes
-        return bool(self.feed.held) and (late or i % self.config.judge_every == 0)
+        return self._judging and (late or i % self.config.judge_every == 0)
 
     def _check(self, finite: Finite, i: int) -> None:
         if not finite:

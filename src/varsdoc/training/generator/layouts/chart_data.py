@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .. import entities as e
 from ..sheet import Sheet
-from ..vocabulary import ANSWER_SCALES, COUNTRY, GROUPS, MONTH, REGION, TRADES
+from ..vocabulary import ANSWER_SCALES, COUNTRY, GROUPS, MONTH, REGION, STATE_NAME, TRADES
 
 KINDS = (
     "bar",
@@ -82,8 +82,10 @@ def time_axis(rng: random.Random) -> tuple[str, list[str]]:
 def named_axis(sheet: Sheet) -> tuple[str, list[str]]:
     rng, topic = sheet.rng, sheet.topic
     kind = rng.random()
-    if kind < 0.35:
+    if kind < 0.3:
         return "country", rng.sample(COUNTRY, rng.randint(2, 13))
+    if kind < 0.36:
+        return "state", rng.sample(STATE_NAME, rng.randint(3, 12))
     if kind < 0.45:
         return "region", rng.sample(REGION, rng.randint(3, 7))
     if kind < 0.65:
@@ -161,7 +163,7 @@ def titles(
     sheet: Sheet, subject: str, unit: str, category_name: str, categories: list[str], series: list[str]
 ) -> tuple[str, str]:
     rng, topic = sheet.rng, sheet.topic
-    place = rng.choice(COUNTRY)
+    place = rng.choice(STATE_NAME if rng.random() < 0.2 else COUNTRY)
     ends = f"{categories[0]} to {categories[-1]}" if category_name in ("year", "month", "season") else f"{e.year(rng)}"
     forms = (
         f"{subject} in {place} from {ends}",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .. import entities as e
 from ..sheet import Sheet
-from ..vocabulary import BODY, CITY, COUNTRY, JOB
+from ..vocabulary import BODY, COUNTRY, JOB
 
 Maker = Callable[[Sheet], str]
 LABELS: tuple[tuple[str, Maker], ...] = (
@@ -36,7 +36,7 @@ LABELS: tuple[tuple[str, Maker], ...] = (
     ("Sex", lambda s: s.rng.choice(("Male", "Female", "M", "F"))),
     ("Age", lambda s: str(s.rng.randint(18, 88))),
     ("Country", lambda s: s.rng.choice(COUNTRY)),
-    ("Place of Birth", lambda s: s.rng.choice(CITY)),
+    ("Place of Birth", lambda s: e.place(s.rng)),
     ("Supplier", lambda s: e.company(s.rng)),
     ("Ship Date", lambda s: e.date(s.rng)),
     ("Purchase Order No.", lambda s: e.identifier(s.rng)),
@@ -47,14 +47,14 @@ LABELS: tuple[tuple[str, Maker], ...] = (
     ("Effective Date", lambda s: e.date(s.rng)),
     ("Departure Date", lambda s: e.date(s.rng)),
     ("Room No.", lambda s: str(s.rng.randint(100, 999))),
-    ("Venue", lambda s: s.rng.choice(CITY)),
+    ("Venue", lambda s: e.place(s.rng)),
     ("Principal Investigator", lambda s: e.person(s.rng)),
     ("Total Budget", lambda s: e.money(s.rng)),
     ("Duration", lambda s: e.quantity(s.rng, "months")),
     ("Individual or Corporate Name", lambda s: e.company(s.rng)),
     ("Nature of Duties", lambda s: s.topic.phrase()),
     ("Grower", lambda s: e.person(s.rng)),
-    ("County", lambda s: s.rng.choice(CITY)),
+    ("County", lambda s: e.place(s.rng)),
     ("Description", lambda s: s.topic.phrase()),
     ("Remarks", lambda s: s.topic.phrase()),
     ("Reason for Request", lambda s: s.topic.phrase()),
