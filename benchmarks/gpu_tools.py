@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,39 +41,49 @@ class Bench:
 
     def milliseconds(self, run: Callable[[], Any], repeats: int = 20, warm: int = 3) -> float:
         """Median over repeats, each between two events of the device; on a CPU by the clock."""
+        return self.in_turns({"it": run}, repeats, warm)["it"]
+
+    def in_turns(self, runs: Mapping[str, Callable[[], Any]], repeats: int = 20, warm: int = 3) -> dict[str, float]:
+        """`milliseconds` of several, one after the other in every round: a card lowers its clocks under load, so what
+        is set side by side must have been measured side by side."""
         repeats, warm = (2, 1) if self.tiny else (repeats, warm)
-        for _ in range(warm):
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for i in range(warm + repeats):
+            for name, run in runs.items():
+                took = self._once(run)
+                if i >= warm:
+                    times[name].append(took)
+        return {name: statistics.median(some) for name, some in times.items()}
+
+    def _once(self, run: Callable[[], Any]) -> float:
+        if self.device.type != "cuda":
+            start = time.perf_counter()
             run()
-        self.wait()
-        times = []
-        for _ in range(repeats):
-            if self.device.type == "cuda":
-                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                begin.record()
-                run()
-                end.record()
-                end.synchronize()
-                times.append(begin.elapsed_time(end))
-            else:
-                start = time.perf_counter()
-                run()
-                times.append(1e3 * (time.perf_counter() - start))
-        return statistics.median(times)
+            return 1e3 * (time.perf_counter() - start)
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        run()
+        end.record()
+        end.synchronize()
+        return begin.elapsed_time(end)
 
     def latency(self, run: Callable[[], Any], repeats: int = 50) -> dict[str, float]:
         """Wall clock, waiting for the answer each time."""
-        repeats = 2 if self.tiny else repeats
-        for _ in range(1 if self.tiny else 5):
-            run()
-        times = []
-        for _ in range(repeats):
-            self.wait()
-            start = time.perf_counter()
-            run()
-            self.wait()
-            times.append(1e3 * (time.perf_counter() - start))
-        times.sort()
-        return {"p50 ms": round(statistics.median(times), 3), "p95 ms": round(times[int(0.95 * (len(times) - 1))], 3)}
+        return self.latency_in_turns({"it": run}, repeats)["it"]
+
+    def latency_in_turns(self, runs: Mapping[str, Callable[[], Any]], repeats: int = 50) -> dict[str, dict[str, float]]:
+        """`latency` of several, one after the other in every round."""
+        repeats, warm = (2, 1) if self.tiny else (repeats, 5)
+        times: dict[str, list[float]] = {name: [] for name in runs}
+        for i in range(warm + repeats):
+            for name, run in runs.items():
+                self.wait()
+                start = time.perf_counter()
+                run()
+                self.wait()
+                if i >= warm:
+                    times[name].append(1e3 * (time.perf_counter() - start))
+        return {name: _middle_and_tail(sorted(some)) for name, some in times.items()}
 
     def wait(self) -> None:
         if self.device.type == "cuda":
@@ -88,6 +98,10 @@ class Bench:
             noise = torch.randn(part.shape, generator=generator, device=self.device)
             part.copy_(torch.nn.functional.normalize(noise, dim=-1))
         return out
+
+
+def _middle_and_tail(times: list[float]) -> dict[str, float]:
+    return {"p50 ms": round(statistics.median(times), 3), "p95 ms": round(times[int(0.95 * (len(times) - 1))], 3)}
 
 
 def machine(device: torch.device) -> dict[str, Any]:
@@ -110,26 +124,50 @@ def machine(device: torch.device) -> dict[str, Any]:
     return facts
 
 
+class Ceilings:
+    """What the card can do at most: a large copy (bytes read + written), large products on random numbers."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.size, self.side = (1 << 16, 64) if bench.tiny else (1 << 32, 8192)
+        self.source = torch.randint(0, 256, (self.size,), dtype=torch.uint8, device=bench.device)
+        self.target = torch.empty_like(self.source)
+        shape = (self.side, self.side)
+        self.a, self.b = (torch.randn(shape, device=bench.device, dtype=bench.dtype) for _ in range(2))
+        self.c, self.d = (torch.randint(-127, 128, shape, device=bench.device).to(torch.int8) for _ in range(2))
+
+    def copy(self) -> Tensor:
+        return self.target.copy_(self.source)
+
+    def read(self) -> Tensor:
+        return self.source.view(torch.int64).sum()
+
+    def product(self) -> Tensor:
+        return self.a @ self.b
+
+    def whole_product(self) -> Tensor:
+        return torch._int_mm(self.c, self.d.T)
+
+    def rates(self, ms: Mapping[str, float]) -> dict[str, float]:
+        """TB/s and TFLOP/s from the milliseconds of some of them, by name."""
+        worked = 2 * self.side**3
+        amounts = {"copy": 2 * self.size, "read": self.size, "product": worked, "whole_product": worked}
+        return {RATES[name]: amounts[name] / ms[name] / 1e9 for name in RATES if name in ms}
+
+
+RATES = {
+    "copy": "copy TB/s",
+    "read": "sum (read only) TB/s",
+    "product": "bf16 product TFLOP/s",
+    "whole_product": "int8 product TOP/s",
+}
+
+
 def ceilings(bench: Bench) -> dict[str, Any]:
-    """The two measured ceilings: a large copy (bytes read + written), a large bf16 product on random data."""
-    size = 1 << 16 if bench.tiny else 1 << 32
-    source = torch.randint(0, 256, (size,), dtype=torch.uint8, device=bench.device)
-    target = torch.empty_like(source)
-    copy = bench.milliseconds(lambda: target.copy_(source))
-    read = bench.milliseconds(lambda: source.view(torch.int64).sum())
-    side = 64 if bench.tiny else 8192
-    a, b = (torch.randn(side, side, device=bench.device, dtype=bench.dtype) for _ in range(2))
-    product = bench.milliseconds(lambda: a @ b)
-    eight = (torch.randint(-127, 128, (side, side), device=bench.device).to(torch.int8) for _ in range(2))
-    c, d = eight
-    whole = bench.milliseconds(lambda: torch._int_mm(c, d.T))
-    return {
-        "copy TB/s": 2 * size / copy / 1e9,
-        "sum (read only) TB/s": size / read / 1e9,
-        "bf16 product TFLOP/s": 2 * side**3 / product / 1e9,
-        "int8 product TOP/s": 2 * side**3 / whole / 1e9,
-        "sizes": f"copy of {size} bytes; {side} x {side} x {side} products of random numbers",
-    }
+    """Each by itself, on a card that has done nothing else before."""
+    held = Ceilings(bench)
+    found: dict[str, Any] = held.rates({name: bench.milliseconds(getattr(held, name)) for name in RATES})
+    found["sizes"] = f"copy of {held.size} bytes; {held.side} x {held.side} x {held.side} products of random numbers"
+    return found
 
 
 def small_backbone() -> Qwen2_5_VLConfig:

@@ -1,6 +1,7 @@
 """How much worse pages are found when they are smaller, scanned, or inverted.
 
     python benchmarks/nano_robustness.py JUDGED... [--model FOLDER] [--states "as it is"] [--out FILE]
+    python benchmarks/nano_robustness.py JUDGED... --model FOLDER FOLDER... --out FOLDER     # NAME.json for each
 
 The same questions over the same pages in four states: as they are, at 75 % of their size, as noisy scans (skew, uneven
 light, blur, noise, specks and JPEG of the page generator, seeded per page), and inverted. NDCG@10 with 95 % intervals,
@@ -8,6 +9,8 @@ and the paired difference from the pages as they are. For several variants also 
 and usage, on the first state; and NDCG@10 per query, for paired tests between models (benchmarks/nano.py). Judged
 folders with `queries_selfcontained.jsonl` are asked those. Nothing is cached: a state is encoded, scored and dropped, a
 few pages at a time; about 2 s a page and state on two cores, seconds in all on a GPU, where the source tree is enough.
+Several models share the cutting of pages, which is what a GPU waits for (several processes would fight over the cores).
+Results are written after every state.
 """
 
 from __future__ import annotations
@@ -82,29 +85,46 @@ class Scores:
         return {"max": self.sums.max(-1), "mean": self.sums.mean(-1), "fused": self.fused}[way]
 
 
+class Scorer:
+    """One model's scores of a set, page by page."""
+
+    def __init__(self, model: VarsDoc, judged: JudgedSet) -> None:
+        self.model = model
+        queries = model.encode_queries([query.text for query in judged.queries], progress=False)
+        self.vectors = pad_sequence(queries, batch_first=True).to(model.device)
+        mask = pad_sequence([torch.ones(len(query), dtype=torch.bool) for query in queries], batch_first=True)
+        self.mask = mask.to(model.device)
+        shape = (len(queries), len(judged.pages))
+        self.sums = np.empty((*shape, model.config.variants), dtype=np.float32)
+        self.fused = np.empty(shape, dtype=np.float32)
+
+    def take(self, start: int, patches: list[Patches]) -> None:
+        for i, page in enumerate(self.model.encode_pages(patches, progress=False), start):
+            held = page.variants.to(self.model.device)[None]  # (1, K, M, d)
+            every = torch.ones(1, held.shape[2], dtype=torch.bool, device=self.model.device)
+            self.sums[:, i] = score_all(self.vectors, self.mask, held, every)[:, 0].float().cpu().numpy()
+            together = score_all(self.vectors, self.mask, *fused_part(held, every))
+            self.fused[:, i] = together[:, 0, 0].float().cpu().numpy()
+
+    def scores(self) -> Scores:
+        return Scores(self.sums, self.fused, self.mask.sum(1).cpu().numpy())
+
+
 @torch.inference_mode()
-def score(model: VarsDoc, judged: JudgedSet, state: str) -> Scores:
-    """Encode, score on the model's device, drop."""
-    queries = model.encode_queries([query.text for query in judged.queries], progress=False)
-    vectors = pad_sequence(queries, batch_first=True).to(model.device)
-    mask = pad_sequence([torch.ones(len(query), dtype=torch.bool) for query in queries], batch_first=True)
-    mask = mask.to(model.device)
-    shape = (len(queries), len(judged.pages))
-    sums = np.empty((*shape, model.config.variants), dtype=np.float32)
-    fused = np.empty(shape, dtype=np.float32)
+def score(models: list[VarsDoc], judged: JudgedSet, state: str) -> list[Scores]:
+    """Encode, score on the models' device, drop."""
+    scorers = [Scorer(model, judged) for model in models]
 
     def cut(page: Page) -> Patches:
-        return model.processor.page(STATES[state](page.image(), page.id))
+        return models[0].processor.page(STATES[state](page.image(), page.id))
 
     made = ahead(judged.pages, cut, os.cpu_count() or 1, 4 * BATCH)  # a GPU would wait for one thread
-    for start in tqdm(range(0, shape[1], BATCH), desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
-        for i, page in enumerate(model.encode_pages(list(islice(made, BATCH)), progress=False), start):
-            held = page.variants.to(model.device)[None]  # (1, K, M, d)
-            every = torch.ones(1, held.shape[2], dtype=torch.bool, device=model.device)
-            sums[:, i] = score_all(vectors, mask, held, every)[:, 0].float().cpu().numpy()
-            together = score_all(vectors, mask, *fused_part(held, every))
-            fused[:, i] = together[:, 0, 0].float().cpu().numpy()
-    return Scores(sums, fused, mask.sum(1).cpu().numpy())
+    starts = range(0, len(judged.pages), BATCH)
+    for start in tqdm(starts, desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
+        patches = list(islice(made, BATCH))
+        for scorer in scorers:
+            scorer.take(start, patches)
+    return [scorer.scores() for scorer in scorers]
 
 
 def row_of(gains: np.ndarray) -> dict[str, Any]:
@@ -124,59 +144,74 @@ def parts_of(scores: Scores, judged: JudgedSet) -> dict[str, Any]:
     return {**found, "usage": usage.usage, "max_usage": usage.max_usage, "tie_rate": usage.tie_rate}
 
 
-def rows_of(model: VarsDoc, judged: JudgedSet, states: list[str]) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
-    parts: dict[str, Any] | None = None
-    first: np.ndarray | None = None
-    for state in states:
-        scores = score(model, judged, state)
+class Report:
+    """What is found of one model, written as it grows."""
+
+    def __init__(self, model: VarsDoc, out: Path) -> None:
+        words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
+        self.out = out
+        self.first: dict[str, np.ndarray] = {}
+        self.content: dict[str, Any] = {
+            "datasets": {},
+            "model_hash": model.checkpoint_hash,
+            "variants": model.config.variants,
+            "dtype": model.compute_dtype,
+            "device": model.device.type,
+            "scan": {name: value for name, value in vars(SCAN).items() if value != getattr(Wear(), name)},
+            "command": shlex.join(["python", "benchmarks/nano_robustness.py", *words]),
+            "machine": machine(),
+            "varsdoc": __version__,
+        }
+
+    def add(self, judged: JudgedSet, queries_file: str | None, state: str, scores: Scores) -> None:
+        """A state of a set; the first is what the others are compared with."""
         gains = measured(scores.total("max"), judged)
-        rows[state] = row_of(gains)
-        if first is None:
-            first, parts = gains, parts_of(scores, judged) if model.config.variants > 1 else None
+        row = row_of(gains)
+        if judged.name not in self.first:
+            self.first[judged.name] = gains
+            ids = (query.id for query in judged.queries)
+            self.content["datasets"][judged.name] = {
+                "queries": len(judged.queries),
+                "pages": len(judged.pages),
+                "queries_file": queries_file,
+                "states": {},
+                "parts": parts_of(scores, judged) if scores.sums.shape[-1] > 1 else None,
+                "per_query": {name: round(float(gain), 4) for name, gain in zip(ids, gains, strict=True)},
+            }
         else:
-            rows[state]["against the first"] = paired_test(gains, first).to_json()
-    assert first is not None
-    per_query = {query.id: round(float(gain), 4) for query, gain in zip(judged.queries, first, strict=True)}
-    return {"states": rows, "parts": parts, "per_query": per_query}
+            row["against the first"] = paired_test(gains, self.first[judged.name]).to_json()
+        self.content["datasets"][judged.name]["states"][state] = row
+        write_json(self.out, self.content)
+        print(json.dumps({self.out.stem: {judged.name: {state: round(row["ndcg@10"], 4)}}}), flush=True)
+
+
+def name_of(folder: str) -> str:
+    """Of a checkpoint; pieces of reading write theirs to NAME/model."""
+    path = Path(folder)
+    return path.parent.name if path.name == "model" else path.name
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("judged", nargs="+")
-    parser.add_argument("--model")
+    parser.add_argument("--model", nargs="+", default=[None])
     parser.add_argument("--device")
     parser.add_argument("--pages", type=int, help="only the first of each set")
     parser.add_argument("--states", nargs="+", choices=list(STATES), default=list(STATES))
-    parser.add_argument("--out", default="benchmarks/results/nano/robustness.json")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/nano/robustness.json"))
     asked = parser.parse_args()
-    model = VarsDoc.from_pretrained(asked.model, device=asked.device)
-    content: dict[str, Any] = {"datasets": {}}
+    models = [VarsDoc.from_pretrained(folder, device=asked.device) for folder in asked.model]
+    if len({(model.config.min_visual_tokens, model.config.max_visual_tokens) for model in models}) > 1:
+        sys.exit("These models cut pages in different ways; judge them one by one.")
+    outs = [asked.out] if len(models) == 1 else [asked.out / f"{name_of(folder)}.json" for folder in asked.model]
+    reports = [Report(model, out) for model, out in zip(models, outs, strict=True)]
     for folder in asked.judged:
         chosen = SELF_CONTAINED if (Path(folder) / SELF_CONTAINED).is_file() else None
         judged = read_folder(folder, chosen)
         judged = judged.limited(asked.pages) if asked.pages else judged
-        rows = rows_of(model, judged, asked.states)
-        content["datasets"][judged.name] = {
-            "queries": len(judged.queries),
-            "pages": len(judged.pages),
-            "queries_file": chosen,
-            **rows,
-        }
-        said = {state: round(row["ndcg@10"], 4) for state, row in rows["states"].items()}
-        print(json.dumps({judged.name: said}), flush=True)
-    words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
-    content |= {
-        "model_hash": model.checkpoint_hash,
-        "variants": model.config.variants,
-        "dtype": model.compute_dtype,
-        "device": model.device.type,
-        "scan": {name: value for name, value in vars(SCAN).items() if value != getattr(Wear(), name)},
-        "command": shlex.join(["python", "benchmarks/nano_robustness.py", *words]),
-        "machine": machine(),
-        "varsdoc": __version__,
-    }
-    write_json(asked.out, content)
+        for state in asked.states:
+            for report, scores in zip(reports, score(models, judged, state), strict=True):
+                report.add(judged, chosen, state, scores)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,14 @@ def test_every_state_is_measured_and_every_row_gathered(tmp_path: Path, monkeypa
         words = [str(folder), "--model", str(tmp_path / name), "--out", str(results / f"{name}.json")]
         monkeypatch.setattr(sys, "argv", ["nano_robustness.py", *words, "--device", "cpu"])
         script("nano_robustness", "benchmarks").main()
+    both = [str(folder), "--model", str(tmp_path / "robustness"), str(tmp_path / "plain"), "--states", "as it is"]
+    monkeypatch.setattr(sys, "argv", ["nano_robustness.py", *both, "--out", str(tmp_path / "both"), "--device", "cpu"])
+    script("nano_robustness", "benchmarks").main()
+    for name in ("robustness", "plain"):
+        alone, beside = (json.loads((at / f"{name}.json").read_text()) for at in (results, tmp_path / "both"))
+        assert alone["model_hash"] == beside["model_hash"]
+        alone, beside = alone["datasets"]["docvqa-dev"], beside["datasets"]["docvqa-dev"]
+        assert alone["per_query"] == beside["per_query"], "several models at once find what one finds alone"
     found = json.loads((results / "robustness.json").read_text())
     assert str(tmp_path) not in json.dumps(found), "no figure names a machine's folders"
     found = found["datasets"]["docvqa-dev"]

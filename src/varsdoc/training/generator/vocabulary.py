@@ -56,7 +56,8 @@ Ivory Coast|Burkina Faso|Togo|Benin|Cameroon|Gabon|Congo|Burundi|Malawi|Zimbabwe
 Madagascar|Mauritius|Seychelles|Comoros|Eritrea|Somalia|Gambia|Cape Verde|Myanmar|Laos|Brunei|Bhutan|Maldives|Taiwan|
 Hong Kong|Macao|North Korea|Papua New Guinea|Fiji|Samoa|Tonga|Vanuatu|Solomon Islands|Kiribati|Haiti|
 Dominican Republic|Honduras|Nicaragua|El Salvador|Belize|Venezuela|Guyana|Suriname|Paraguay|Barbados|
-Trinidad and Tobago|Bahamas|Grenada|Saint Lucia|Puerto Rico|Bermuda|Greenland|Cyprus|Malta|Andorra|Liechtenstein|Monaco|San Marino""")
+Trinidad and Tobago|Bahamas|Grenada|Saint Lucia|Puerto Rico|Bermuda|Greenland|Cyprus|Malta|Andorra|
+Liechtenstein|Monaco|San Marino""")
 STATE_NAME = _words("""Alabama|Alaska|Arizona|Arkansas|California|Colorado|Connecticut|Delaware|Florida|Georgia|Hawaii|
 Idaho|
 Illinois|Indiana|Iowa|Kansas|Kentucky|Louisiana|Maine|Maryland|Massachusetts|Michigan|Minnesota|Mississippi|Missouri|

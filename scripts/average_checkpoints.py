@@ -1,0 +1,28 @@
+"""Average checkpoints that were trained from one start (varsdoc.training.average), and write them in int8.
+
+    python scripts/average_checkpoints.py FIRST OTHER... --out FOLDER
+
+The result has the variants of the first. Those with one variant take part in each of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from varsdoc.model import VarsDoc
+from varsdoc.training.average import average
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("checkpoints", nargs="+", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    asked = parser.parse_args()
+    models = [VarsDoc.from_pretrained(folder, device="cpu", dtype="float32") for folder in asked.checkpoints]
+    average(models).save_pretrained(asked.out, dtype="int8")
+    print(f"{len(models)} checkpoints averaged in {asked.out}")
+
+
+if __name__ == "__main__":
+    main()
