@@ -8,7 +8,8 @@ It measures nothing; each row says which command writes its file:
 - nano/SET.json                 codecs: varsdoc eval SET --queries queries_selfcontained.jsonl --sweep --json
 - baselines.json                OCR + BM25 and MiniLM: benchmarks/baselines.py
 - encode_cpu.json               seconds a page and a query: benchmarks/encode_cpu.py
-A file that is not there is named as missing, and its rows are left out.
+A file that is not there is named as missing, and its rows are left out. `checkpoints` says of which checkpoint each
+file is: rows of different ones must not be set side by side, but for twins and what they are twins of.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.missing: list[str] = []
+        self.checkpoints: dict[str, str] = {}
 
     def read(self, name: str) -> dict[str, Any]:
         path = self.folder / name
@@ -39,6 +41,9 @@ class Results:
             self.missing.append(name)
             return {}
         content: dict[str, Any] = json.loads(path.read_text())
+        model = content.get("model")
+        if found := content.get("model_hash") or (model.get("hash") if isinstance(model, dict) else None):
+            self.checkpoints[name] = found
         return content
 
 
@@ -102,6 +107,7 @@ def gather(folder: Path, datasets: list[str]) -> dict[str, Any]:
         "datasets": tables,
         "seconds on two cores": speed,
         "curve": curve,
+        "checkpoints": results.checkpoints,
         "missing": sorted(set(results.missing)),
     }
 
@@ -115,6 +121,7 @@ def markdown(content: dict[str, Any]) -> str:
             for each in rows
         ]
         lines.append("")
+    lines += [f"{file}: checkpoint {found}" for file, found in content["checkpoints"].items()]
     if content["missing"]:
         lines.append("missing: " + ", ".join(content["missing"]))
     return "\n".join(lines)

@@ -8,8 +8,8 @@ evaluation cache, where `varsdoc eval` has put them; pages that are not there ar
 - found: of the tokens of runs of printed words, how many have their best cell, on their own page and in the variant
   that fits the run best, among the cells of their word; by the height of the print in pixels of the scaled page;
 - first: of printed words, each asked alone, how many rank a page first that prints them, among all pages; by the
-  number of pages that print the word, and by height for words of one page. Scores are over the word's own tokens, as
-  in a longer question.
+  number of pages that print the word, and by height for words of one page, for these also in each variant alone.
+  Scores are over the word's own tokens, as in a longer question.
 
 Words are those that the engine was sure of (85 of 100) and that have four or more letters, or three or more digits.
 """
@@ -145,20 +145,25 @@ def first_share(pages: list[Read], retriever: VarsDocRetriever, words: int, rng:
         groups[group(len(where[key]), PRINTED_ON)].append(key)
     asked = {name: rng.sample(keys, min(words, len(keys))) for name, keys in groups.items()}
     keys = [key for name in sorted(asked) for key in asked[name]]
-    best = best_pages([plain(sure[key].text) for key in keys], pages, retriever)
+    best, alone = best_pages([plain(sure[key].text) for key in keys], pages, retriever)
     hits = {key: bool(best[i] in where[key]) for i, key in enumerate(keys)}
     once = asked.get(f"to {PRINTED_ON[0]:g}", [])
+    asked_once = set(once)
     by_height: dict[str, list[bool]] = defaultdict(list)
     for key in once:
         by_height[group(height_of(sure[key]), HEIGHTS)].append(hits[key])
     return {
         "by pages that print it": {name: share([hits[key] for key in asked[name]]) for name in sorted(asked)},
         "one page, by height": {name: share(by_height[name]) for name in sorted(by_height)},
+        "one page, each variant alone": {
+            str(k + 1): share([bool(found[i] in where[key]) for i, key in enumerate(keys) if key in asked_once])
+            for k, found in enumerate(alone)
+        },
     }
 
 
-def best_pages(texts: list[str], pages: list[Read], retriever: VarsDocRetriever) -> np.ndarray:
-    """The page on which each word's own tokens score best, in its best variant."""
+def best_pages(texts: list[str], pages: list[Read], retriever: VarsDocRetriever) -> tuple[np.ndarray, np.ndarray]:
+    """The page on which each word's own tokens score best: in its best variant (N,), and in each alone (K, N)."""
     config, tokenizer = retriever.model.config, retriever.model.processor.tokenizer
     own: list[Tensor] = []
     for text, query in zip(texts, retriever.encode_queries(texts), strict=True):
@@ -166,11 +171,11 @@ def best_pages(texts: list[str], pages: list[Read], retriever: VarsDocRetriever)
         chosen = [i for i, (_, high) in enumerate(offsets) if high > len(config.query_prefix)]
         own.append(torch.from_numpy(query[chosen]).float())
     together, lengths = torch.cat(own), [len(tokens) for tokens in own]
-    scores = np.empty((len(texts), len(pages)))
+    scores = np.empty((len(pages[0].vectors), len(texts), len(pages)))
     for p, page in enumerate(pages):
         best = (together @ page.vectors.transpose(1, 2)).amax(2)  # (K, tokens)
-        scores[:, p] = [part.mean(1).amax().item() for part in best.split(lengths, dim=1)]
-    return scores.argmax(1)
+        scores[:, :, p] = torch.stack([part.mean(1) for part in best.split(lengths, dim=1)], 1).numpy()
+    return scores.max(0).argmax(1), scores.argmax(2)
 
 
 def main() -> None:

@@ -59,6 +59,7 @@ def test_every_state_is_measured_and_every_row_gathered(tmp_path: Path, monkeypa
     difference = rows["nano K=5"]["ndcg@10"] - rows["K=1 without a probe"]["ndcg@10"]
     assert over["difference"] == pytest.approx(difference, abs=1e-3)
     assert "nano/probe.json" in table["missing"]
+    assert table["checkpoints"]["nano/plain.json"] == json.loads((results / "plain.json").read_text())["model_hash"]
 
 
 def test_states_change_pages_and_scans_are_the_same_every_time() -> None:
