@@ -69,7 +69,8 @@ def test_a_layer_equals_its_quantised_arithmetic_written_out(rows: int) -> None:
 def test_heads_and_embeddings_stay_float_and_saving_is_refused(tmp_path: Path) -> None:
     model = tiny.model().to_device("cpu", "int8")
     assert isinstance(model.head(0), torch.nn.Linear)
-    assert isinstance(model.backbone.language_model.layers[0].mlp.up_proj, Int8Linear)
+    assert isinstance(model.backbone.language_model.layers[1].mlp.up_proj, Int8Linear)
+    assert not isinstance(model.backbone.language_model.layers[0].mlp.up_proj, Int8Linear), "the first block is spared"
     assert isinstance(model.backbone.visual.blocks[0].attn.proj, Int8Linear)
     assert not isinstance(model.backbone.visual.blocks[0].attn.qkv, Int8Linear), "its inputs have outliers"
     with pytest.raises(ConfigError, match="computes in int8"):

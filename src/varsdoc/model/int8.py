@@ -4,6 +4,7 @@ torch's own `quantize_dynamic` scales activations per tensor, so that the pages 
 Here every token has its own scale: batching changes nothing. Heads, norms, softmax and embeddings stay in float32, and
 so do the layers of `SPARED`, whose inputs have outliers: with them the worst token of a packaged model's page keeps a
 cosine of 0.9947 to float32, without them 0.9992 (for 0.86 of float32's time instead of 0.70, encode_cpu.json).
+The first language block stays too, where vectors of pictures and words come together: 0.9988 with it, 0.9992 without.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class VarsDoc(nn.Module):
         if wanted == "int8" and self.compute_dtype != "int8":
             if lora.has_lora(self.backbone):
                 lora.merge_lora(self.backbone)
-            to_int8(self.backbone.language_model.layers)
+            to_int8(self.backbone.language_model.layers[1:])  # the first meets cells and words of unlike size
             to_int8(self.backbone.visual.blocks)
             to_int8(self.backbone.visual.merger)
         self.compute_dtype = wanted
