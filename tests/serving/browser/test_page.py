@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -34,19 +33,21 @@ def test_every_module_is_asked_for_at_once() -> None:
 
 
 @pytest.mark.alone
-def test_the_first_paint_is_there_at_once(visit: Any, served: Any) -> None:
-    cores = os.cpu_count() or 1
-    times = []
-    for _ in range(5):
-        page = visit(served)
+def test_the_first_paint_is_there_at_once(visit: Any, watched: Any, served: Any) -> None:
+    """Within 200 ms; where the machine is slow at any page, that much after three times a line of JSON's."""
+    watched.allowed.append("404")  # a browser asks for an icon of that line
+
+    def first_paint(path: str) -> float:
+        page = visit(served, path)
         page.wait_for_function("() => performance.getEntriesByType('paint').length > 0")
-        times.append(page.evaluate("performance.getEntriesByType('paint')[0].startTime"))
+        time: float = page.evaluate("performance.getEntriesByType('paint')[0].startTime")
         page.close()
-        if times[-1] < 200:
+        return time
+
+    ours, plain = [], []
+    for _ in range(8):
+        ours.append(first_paint("/"))
+        if ours[-1] < 200:
             return
-    load = os.getloadavg()[0]
-    if load > 2 * cores:
-        pytest.skip(
-            f"first paint after {min(times):.0f} ms, but the machine is busy (load {load:.1f} on {cores} cores)"
-        )
-    assert min(times) < 1000 if load > cores else min(times) < 200, times
+        plain.append(first_paint("/health"))
+    assert min(ours) < 200 + 3 * min(plain), (ours, plain)
