@@ -5,7 +5,8 @@
 TARGET/ocr.jsonl holds what was read; TARGET/NAME-00, -01, ... are packs (varsdoc.training.reading.packs) of the pages
 on which at least four words were read, with the questions that name what is printed. psm 3 suits documents, 11
 (scattered text) charts. Pages are enlarged twice before they are read. It can be stopped and started again, and
---pack-only packs what has been read so far. Needs `tesseract`; one process, a second or two a page.
+--pack-only packs what has been read so far. Needs `tesseract`, which reads a page in half a second to two on one core;
+--workers pages are read at a time (default: one for each core).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import io
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +55,22 @@ def read_page(image: Image.Image, psm: int) -> list[list[Any]] | None:
     return words
 
 
-def read_all(source: Path, target: Path, psm: int, more: bool = True) -> dict[str, list[list[Any]]]:
-    """Words of every page, kept in TARGET/ocr.jsonl as they come; without `more` those that are there."""
+def read_all(source: Path, target: Path, psm: int, workers: int | None = None) -> dict[str, list[list[Any]]]:
+    """Words of every page, kept in TARGET/ocr.jsonl as they come; with 0 workers those that are there."""
     path = target / "ocr.jsonl"
     lines = path.read_text().splitlines() if path.is_file() else []
     words = {line["_id"]: line["words"] for line in map(_parsed, lines) if line}
     pages = [json.loads(line) for line in (source / "corpus.jsonl").read_text().splitlines()]
-    with path.open("a") as file:
-        for page in tqdm([page for page in pages if more and page["_id"] not in words], unit="page"):
-            with Image.open(source / page["image"]) as image:
-                words[page["_id"]] = read_page(image, psm) or []
-            file.write(json.dumps({"_id": page["_id"], "words": words[page["_id"]]}) + "\n")
+    left = [page for page in pages if page["_id"] not in words] if workers != 0 else []
+
+    def read(page: dict[str, Any]) -> list[list[Any]]:
+        with Image.open(source / page["image"]) as image:
+            return read_page(image, psm) or []
+
+    with path.open("a") as file, ThreadPoolExecutor(workers or os.cpu_count()) as pool:
+        for page, found in zip(left, tqdm(pool.map(read, left), total=len(left), unit="page"), strict=True):
+            words[page["_id"]] = found
+            file.write(json.dumps({"_id": page["_id"], "words": found}) + "\n")
             file.flush()
     return words
 
@@ -83,6 +90,10 @@ def questions_of(source: Path, words: dict[str, list[list[Any]]]) -> dict[str, l
     and as a negative it teaches wrongly.
     """
     keys = {page: {word_key(word[0]) for word in found} for page, found in words.items()}
+    printing: dict[int, set[str]] = {}
+    for page, known in keys.items():
+        for key in known:
+            printing.setdefault(key, set()).add(page)
     texts = {str(q["_id"]): str(q["text"]) for q in read_lines(source / "queries.jsonl")}
     asked: dict[str, list[str]] = {}
     for query, page, score in read_qrels(source):
@@ -90,7 +101,8 @@ def questions_of(source: Path, words: dict[str, list[list[Any]]]) -> dict[str, l
             continue
         found = {word_key(name) for name in texts[query].split() if plain(name) not in SMALL}
         named = found & keys[page]
-        if len(named) >= 2 and sum(named <= other for other in keys.values()) <= max(2, len(keys) // 100):
+        fitting = set.intersection(*(printing[key] for key in named)) if named else set()
+        if len(named) >= 2 and len(fitting) <= max(2, len(keys) // 100):
             asked.setdefault(page, []).append(texts[query])
     return asked
 
@@ -128,11 +140,12 @@ def main() -> None:
     parser.add_argument("--quality", type=int, default=40)
     parser.add_argument("--slice-mib", type=int, default=40)
     parser.add_argument("--licence", default="see the set's README")
+    parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--pack-only", action="store_true", help="read nothing more")
     parser.add_argument("--sure", type=int, default=50, help="Tesseract's confidence below which a word is dropped")
     options = parser.parse_args()
     options.target.mkdir(parents=True, exist_ok=True)
-    words = read_all(options.source, options.target, options.psm, not options.pack_only)
+    words = read_all(options.source, options.target, options.psm, 0 if options.pack_only else options.workers)
     print(write_packs(options.source, options.target, words, options), "pages")
 
 

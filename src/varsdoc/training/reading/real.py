@@ -163,7 +163,7 @@ def choose_queries(asked: Sequence[str], words: Sequence[Word], rng: random.Rand
     if len(content) < 5:
         return real if not words else []
     named = [pair for pair in real if len(pair[1]) >= 2]
-    chosen = (named * 2)[: QUERIES // 2]
+    chosen = (rng.sample(named, len(named)) * 2)[: QUERIES // 2]
     sizes = [word.box[3] - word.box[1] for word in words]
     made = make_queries(page_content(words, sizes), words, rng, QUERIES - 2 - len(chosen))
     chosen += [(query.text, list(query.links)) for query in made]
