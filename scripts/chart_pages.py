@@ -197,7 +197,11 @@ def main() -> None:
     # In turn, so that what reads them can stop anywhere and has some of each.
     every = [part[i] for i in range(options.each) for part in parts if i < len(part)]
     for chart in tqdm(every, unit="chart"):
-        image = picture(chart.image)
+        try:
+            image = picture(chart.image)
+        except OSError:  # a picture that did not come whole
+            left += 1
+            continue
         if kept.has(chart, image):
             left += 1
             continue

@@ -75,6 +75,7 @@ def test_what_is_kept_for_judging_is_left_out(checkout: Path, tmp_path: Path, mo
     numbers = ["10", "002", "42,002", "9002", "40.002"]
     words = [{"_id": "b", "words": [[number, 0, 0, 1, 1, 90] for number in numbers]}]
     (tmp_path / "ocr.jsonl").write_text("\n".join(map(json.dumps, words)))
+    (checkout / "pew_dataset" / "dataset" / "imgs" / "8.png").write_bytes(b"\x89PNG cut off")
     options = [str(checkout), str(tmp_path / "out"), "--clear", str(judged), "--words", str(tmp_path / "ocr.jsonl")]
     monkeypatch.setattr(sys, "argv", ["chart_pages.py", *options])
     script("chart_pages").main()
