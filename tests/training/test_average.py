@@ -43,6 +43,16 @@ def test_a_single_variant_takes_part_in_every_variant(branch_layers: int) -> Non
         torch.testing.assert_close(mean["probes"][k], probe)
 
 
+def test_variants_may_keep_their_own_heads_and_probes() -> None:
+    several, again, single = moved(3, 2, 1), moved(3, 2, 2), moved(1, 2, 3)
+    states = [state(model) for model in (several, again, single)]
+    mean = average([several, again, single], own=True).state_dict()
+    for name in ("heads.0.weight", "heads.2.weight", "probes"):
+        torch.testing.assert_close(mean[name], (states[0][name] + states[1][name]) / 2)
+    name = "backbone.language_model.norm.weight"
+    torch.testing.assert_close(mean[name], sum(state[name] for state in states) / 3)
+
+
 def test_other_variants_and_other_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="one variant or as many"):
         average([tiny.model(3, 2), tiny.model(2, 2)])

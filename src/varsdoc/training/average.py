@@ -1,7 +1,9 @@
 """The average of checkpoints that share a start: what training's noise moved one way in one and another way in the next
 cancels, what all of them learnt stays (Wortsman et al. 2022, "model soups").
 
-One with a single variant takes part in every variant of the others, with its head and, where it has one, its probe.
+One with a single variant takes part in every variant of the others, with its head and, where it has one, its probe; or,
+with `own`, in what variants share alone. A head that takes part in every variant draws them together: the packaged
+mean of a K=5 and two K=1 checkpoints has variants that read almost alike (docs/log.md, eighth session).
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from varsdoc.model import VarsDoc
 
 
 @torch.no_grad()
-def average(models: Sequence[VarsDoc]) -> VarsDoc:
-    """The first model with the mean of all weights, in place."""
+def average(models: Sequence[VarsDoc], own: bool = False) -> VarsDoc:
+    """The first model with the mean of all weights, in place; with `own`, heads and probes of those like it alone."""
     first = models[0]
     for other in models[1:]:
         if other.config.variants not in (1, first.config.variants):
@@ -27,9 +29,11 @@ def average(models: Sequence[VarsDoc]) -> VarsDoc:
                 f"{first.config.variants}: it must have one variant or as many."
             )
     states = [model.state_dict() for model in models]
+    alike = [model.state_dict() for model in models if model.config.variants == first.config.variants]
     mean = {}
     for name, tensor in states[0].items():
-        parts = [_part(state, name, tensor) for state in states if _has(state, name)]
+        taking_part = alike if own and re.match(r"heads\.|probes$", name) else states
+        parts = [_part(state, name, tensor) for state in taking_part if _has(state, name)]
         mean[name] = torch.stack(parts).mean(0) if parts else tensor
     first.load_state_dict(mean)
     return first
