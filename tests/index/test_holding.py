@@ -36,7 +36,7 @@ def test_a_held_collection_answers_as_one_in_memory(codec: str, model: VarsDoc, 
         assert [(hit.id, hit.variant) for hit in found] == [(hit.id, hit.variant) for hit in expected]
         for a, b in zip(found, expected, strict=True):
             assert a.variant_scores == pytest.approx(b.variant_scores, abs=1e-3)
-    snapshot = held._snapshot
+    snapshot = held._view.snapshot
     assert snapshot is not None
     assert snapshot.held is not None
     assert snapshot.packed is None, "codes lie on the device alone"
@@ -51,7 +51,7 @@ def test_a_held_collection_follows_the_writer(model: VarsDoc, tmp_path: Path) ->
     writer, held = Index.open(tmp_path / "at", model), Index.open(tmp_path / "at", model, hold="cpu")
     writer.add(source)
     assert answers(held) == answers(writer)
-    snapshot = held._snapshot
+    snapshot = held._view.snapshot
     assert snapshot is not None
     assert snapshot.held is not None
     first = snapshot.held
@@ -85,12 +85,12 @@ def test_where_codes_do_not_fit_search_goes_on_without(
     picture(tmp_path / "in" / "3.png", 3)
     writer.add(tmp_path / "in")
     assert answers(held) == answers(writer)
-    assert held._snapshot is not None
-    assert held._snapshot.held is None
+    assert held._view.snapshot is not None
+    assert held._view.snapshot.held is None
     room[0] = True
     writer.remove("3.png")
     assert answers(held) == expected
-    assert held._snapshot.held is not None
+    assert held._view.snapshot.held is not None
 
 
 def test_a_wrong_device_is_said_when_the_collection_is_opened(tmp_path: Path) -> None:

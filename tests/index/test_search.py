@@ -159,8 +159,8 @@ def test_codes_on_demand_give_what_resident_codes_give(index: Index) -> None:
     for hybrid in (False, True):
         ours, theirs = (i.search("valve", k=50, hybrid=hybrid) for i in (index, lean))
         assert [(h.id, h.score, h.region) for h in ours] == [(h.id, h.score, h.region) for h in theirs]
-    assert lean._snapshot is not None
-    assert lean._snapshot.packed is None
+    assert lean._view.snapshot is not None
+    assert lean._view.snapshot.packed is None
 
 
 def test_a_budget_that_is_outgrown_moves_codes_out_and_back(tmp_path: Path, model: VarsDoc) -> None:
@@ -173,11 +173,11 @@ def test_a_budget_that_is_outgrown_moves_codes_out_and_back(tmp_path: Path, mode
     tiff(tmp_path / "p" / "b.tiff", [3, 4, 5])
     index.add(tmp_path / "p")
     assert before.items() < {h.id: h.score for h in reader.search("valve")}.items()
-    assert reader._snapshot is not None
-    assert reader._snapshot.packed is None
+    assert reader._view.snapshot is not None
+    assert reader._view.snapshot.packed is None
     index.remove("b.tiff")
     assert {h.id: h.score for h in reader.search("valve")} == before
-    assert reader._snapshot.packed is not None
+    assert reader._view.snapshot.packed is not None
 
 
 def test_a_hit_outlives_the_document_it_came_from(tmp_path: Path, model: VarsDoc) -> None:

@@ -70,7 +70,7 @@ def audit(
     if sample < 1 or k < 1:
         raise ConfigError("sample and k must be 1 or more.")
     texts = _read_queries(queries) if isinstance(queries, str | Path) else queries
-    return index._reading(lambda snapshot: _measure(index, snapshot, texts, sample, k, candidates, seed))
+    return index._view.run(lambda snapshot: _measure(index, snapshot, texts, sample, k, candidates, seed))
 
 
 def _measure(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import math
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,8 +17,9 @@ from varsdoc.index.asking import Query, encode_questions
 from varsdoc.index.encoder import Encoder
 from varsdoc.index.fingerprint import Fingerprint
 from varsdoc.index.metadata import Metadata, check, read_file
-from varsdoc.index.store import Generation, Store, is_store_error
+from varsdoc.index.store import Generation, Store
 from varsdoc.index.tables import State, StoredDocument
+from varsdoc.index.view import View
 
 if TYPE_CHECKING:
     from varsdoc.index.audit import Audit
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from varsdoc.pages import Document
 
 MEMORY = 2 << 30  # bytes of codes that a reader keeps; beyond it candidates' codes are read from the store
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -56,11 +53,8 @@ class Index:
     def __init__(
         self, store: Store, encoder: Encoder, memory: int = MEMORY, lists: bool = True, hold: str | None = None
     ) -> None:
-        self._store, self._encoder, self._memory, self._lists, self._hold = store, encoder, memory, lists, hold
-        self._snapshot: Snapshot | None = None
-        self._filter: tuple[Any, Any] | None = None
-        self._looked = -math.inf  # when the last look for a newer commit began
-        self._guard = threading.RLock()
+        self._store, self._encoder = store, encoder
+        self._view = View(store, memory, lists, hold)
 
     @classmethod
     def open(
@@ -247,7 +241,7 @@ class Index:
 
         def run(snapshot: Snapshot) -> list[Hit]:
             # The filter first: a wrong one should not have to wait for the model.
-            allowed = None if where is None else self._mask(snapshot, where)
+            allowed = None if where is None else self._view.mask(snapshot, where)
             if documents is not None:
                 chosen = snapshot.rows_of(documents)
                 allowed = chosen if allowed is None else allowed & chosen
@@ -263,7 +257,7 @@ class Index:
             )
             return hits(snapshot, rank(snapshot, request), asked)
 
-        return self._reading(run)
+        return self._view.run(run)
 
     def _asked(self, snapshot: Snapshot, query: str | Query | None, like: Any) -> Query:
         found = snapshot.state.fingerprint
@@ -283,63 +277,31 @@ class Index:
         """One page under a question: its scores, region and heatmap, wherever it would rank."""
         from varsdoc.index.searching import look
 
-        return self._reading(
+        return self._view.run(
             lambda snapshot: look(snapshot, snapshot.require_row(page_id), self._asked(snapshot, query, None))
         )
-
-    def _reading(self, work: Callable[[Snapshot], T]) -> T:
-        """Run on the latest commit. If its files were cleaned away meanwhile, once more on a fresh view."""
-        from varsdoc.index.pinned import MovedOnError
-        from varsdoc.index.snapshot import Snapshot
-
-        called = time.monotonic()
-        with self._guard:
-            try:
-                if self._snapshot is None:
-                    self._snapshot = Snapshot(self._store, self._memory, self._lists, self._hold)
-                elif self._looked < called:  # else another thread looked while this one waited: that is late enough
-                    self._looked = time.monotonic()
-                    self._snapshot.refresh()
-                return work(self._snapshot)
-            except Exception as error:
-                if not is_store_error(error) and not isinstance(error, MovedOnError):
-                    raise
-            with self._store.reading():
-                self._snapshot, self._looked = None, -math.inf
-                self._snapshot = Snapshot(self._store, self._memory, self._lists, self._hold)
-                return work(self._snapshot)
-
-    def _mask(self, snapshot: Snapshot, where: str) -> np.ndarray:
-        from varsdoc.index.where import Filter
-
-        if self._filter is None or self._filter[0] is not snapshot.pages:
-            rows = snapshot.live_rows.tolist()
-            self._filter = (snapshot.pages, Filter(rows, [snapshot.pages[row] for row in rows]))
-        mask: np.ndarray = self._filter[1].mask(where, len(snapshot.alive))
-        return mask
 
     @property
     def pages_in_view(self) -> int:
         """Pages that the last search could find."""
-        with self._guard:
-            return 0 if self._snapshot is None else int(self._snapshot.alive.sum())
+        return self._view.pages
 
     def documents(self) -> list[DocumentFacts]:
         """Documents that can be found, by name, with their ids. Needs no model."""
         from varsdoc.index.facts import documents
 
         self._store.require()
-        return self._reading(documents)
+        return self._view.run(documents)
 
     def page(self, page_id: str) -> PageFacts:
         """What is known of a page: its document, size, version, neighbours. Needs no model."""
         from varsdoc.index.facts import page_facts
 
-        return self._reading(lambda snapshot: page_facts(snapshot, snapshot.require_row(page_id)))
+        return self._view.run(lambda snapshot: page_facts(snapshot, snapshot.require_row(page_id)))
 
     def page_text(self, page_id: str) -> str | None:
         """The text layer of a page, where its document has one and it was stored."""
-        text: str | None = self._reading(
+        text: str | None = self._view.run(
             lambda snapshot: snapshot.read([snapshot.require_row(page_id)], ["text"])[0]["text"]
         )
         return text or None  # empty: it was looked for, and the page has none
@@ -356,13 +318,12 @@ class Index:
             row = snapshot.require_row(page_id)
             return snapshot.pages[row].document.version, pinned(snapshot, [row])
 
-        version, found = self._reading(find)  # rendering it again takes seconds, in which others may search
+        version, found = self._view.run(find)  # rendering it again takes seconds, in which others may search
         try:
             return version, found.page_jpeg(page_id)
         except MovedOnError:  # its files were rewritten though no document changed
-            with self._guard:
-                self._snapshot, self._looked = None, -math.inf
-            version, found = self._reading(find)
+            self._view.forget()
+            version, found = self._view.run(find)
             return version, found.page_jpeg(page_id)
 
     def list(self, where: str | None = None) -> list[Listed]:
@@ -410,10 +371,11 @@ class Index:
         """Encode every page anew (`reindexing.reindex` says how); this index goes on with the new encoder."""
         from varsdoc.index.reindexing import reindex
 
-        with self._guard:
+        with self._view.guard:
             done, encoder = reindex(self._store, model, **options)
             if done.swapped:
-                self._encoder, self._snapshot = encoder, None
+                self._encoder = encoder
+                self._view.forget()
             return done
 
     def audit(self, **options: Any) -> Audit:

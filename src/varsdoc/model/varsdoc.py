@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from varsdoc.errors import ConfigError, InputError
 from varsdoc.image import ImageLike
-from varsdoc.model import encoding, lora
+from varsdoc.model import encoding, expanding, lora
 from varsdoc.model.branches import Plan, encode_inference, encode_reference, encode_training
 from varsdoc.model.config import Heads, LoraSettings, VarsConfig
 from varsdoc.model.device import DTYPES, choose_device, choose_dtype
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 EncodePath = Literal["reference", "inference", "training"]
 NORM_EPSILON = 1e-12
-PROBE_NOISE = 0.02
 
 
 class VarsDoc(nn.Module):
@@ -265,16 +264,7 @@ class VarsDoc(nn.Module):
         Over the tokens of these pages, image cells included; without pages, over the prompt's text alone, which is
         all that a freshly loaded model has. Training starts with pages.
         """
-        if not self.config.probes or self.probes.is_meta:
-            return
-        backbone = Qwen25VL(self.backbone)
-        with torch.no_grad():
-            if pages is None:
-                tokens = backbone.text.embed_tokens(torch.tensor(self.processor.prompt_ids, device=self.device))
-            else:
-                tokens = backbone.embed_pages(pages, self.config.image_mean, self.config.image_std)[pages.mask]
-            noise = torch.randn(self.probes.shape, generator=torch.Generator().manual_seed(seed)).to(tokens)
-            self.probes.copy_(tokens.mean(0) + PROBE_NOISE * tokens.std() * noise)
+        expanding.reset_probes(self, pages, seed)
 
     def expand(
         self,
@@ -289,42 +279,7 @@ class VarsDoc(nn.Module):
         Variant 1 stays exactly the model it was. `noise` is relative to a tensor's spread and moves the other copies
         only; 0 is the paper. A model without a probe gets fresh ones.
         """
-        old = self.config
-        if old.variants != 1:
-            raise ConfigError(f"Only a model with one variant can be expanded; this one has {old.variants}.")
-        depth = old.branch_layers if branch_layers is None else branch_layers
-        if old.branch_layers not in (0, depth):
-            raise ConfigError(
-                f"The probe was trained with branch_layers={old.branch_layers}; it cannot be expanded to {depth}."
-            )
-        if heads == "shared" and self.query_head is not None:
-            raise ConfigError("This model has a query head of its own already; expand it with heads='separate'.")
-        if not 0 <= noise < float("inf"):
-            raise ConfigError(f"noise must be 0 or more, not {noise}.")
-        same = (variants, depth) == (1, old.branch_layers)
-        config = old.with_(variants=variants, branch_layers=depth, heads=heads, trained=old.trained and same)
-        generator = torch.Generator().manual_seed(seed)
-
-        def copies(x: Tensor, count: int) -> list[Tensor]:
-            moved = [x.detach().clone() for _ in range(count)]
-            for copy in moved[1:]:
-                spread = copy.float().std(correction=0)
-                copy += noise * spread.to(copy) * torch.randn(copy.shape, generator=generator).to(copy)
-            return moved
-
-        self.fast = None
-        self.reconfigure(config)
-        if old.probes:
-            probes = copies(self.probes, variants)
-            self.probes = nn.Parameter(torch.cat(probes))
-        else:
-            self.probes = nn.Parameter(self.probes.new_empty(config.probes, config.hidden_size))
-            self.reset_probes(seed=seed)
-        if heads == "separate":
-            page, query = self.head(0), self.query_head or self.head(0)
-            weights, biases = copies(page.weight, variants), copies(page.bias, variants)
-            self.query_head = _linear(query.weight.detach().clone(), query.bias.detach().clone())
-            self.heads = nn.ModuleList(_linear(w, b) for w, b in zip(weights, biases, strict=True))
+        expanding.expand(self, variants, branch_layers, heads, noise, seed)
         return self
 
     def set_trainable(self, settings: LoraSettings | None = None, vision: bool = False) -> VarsDoc:
@@ -419,9 +374,3 @@ def _to_right(mask: Tensor) -> Tensor:
 
 def _gather(x: Tensor, index: Tensor) -> Tensor:
     return x.gather(-2, index[..., None].expand(*index.shape, x.shape[-1]))
-
-
-def _linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    head = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
-    head.weight, head.bias = nn.Parameter(weight), nn.Parameter(bias)
-    return head
