@@ -29,6 +29,7 @@ from varsdoc.model.vision import encode_patches
 
 BOUND = "measured / predicted (must be under 1.15)"
 PAGE = (952, 1232)  # 34 x 44 cells: 1,496 visual tokens, about what the packaged checkpoint brings pages to
+SMALL = (784, 1008)  # 28 x 36 cells: 1,008 visual tokens, as with `max_visual_tokens=1024`
 
 
 def page() -> Image.Image:
@@ -62,6 +63,9 @@ def contenders() -> tuple[dict[str, Callable[[], Any]], VarsDoc]:
     drawn = page()
     batch = five.processor.pages([five.processor.page(drawn)])
     config = five.config
+    five.reconfigure(config.with_(min_visual_tokens=4, max_visual_tokens=1024))
+    small = five.processor.pages([five.processor.page(drawn.resize(SMALL))])
+    five.reconfigure(config)
     question = "What was the operating income of Europe in 2019?"
     runs: dict[str, Callable[[], Any]] = {
         "vision float32": lambda: encode_patches(
@@ -77,6 +81,8 @@ def contenders() -> tuple[dict[str, Callable[[], Any]], VarsDoc]:
         "K=5 reference": lambda: five.forward_pages(batch, "reference"),
         "K=1 with probe, fast, int8": lambda: one_int8.forward_pages(batch, "inference"),
         "K=5 fast, int8": lambda: five_int8.forward_pages(batch, "inference"),
+        "K=5 fast, small page": lambda: five.forward_pages(small, "inference"),
+        "K=5 fast, int8, small page": lambda: five_int8.forward_pages(small, "inference"),
         "preprocessing": lambda: five.processor.page(drawn),
         "query float32": lambda: five.encode_queries([question]),
         "query int8": lambda: five_int8.encode_queries([question]),
@@ -150,6 +156,7 @@ def main() -> None:
         "command": f"python benchmarks/encode_cpu.py --rounds {arguments.rounds} --threads {arguments.threads}",
         "model": f"{five.source}, hash {five.checkpoint_hash}, L={config.blocks}, n={config.branch_layers}",
         "page": f"{PAGE[0]} x {PAGE[1]} pixels, {PAGE[0] * PAGE[1] // 784} visual tokens, one page a batch",
+        "small page": f"{SMALL[0]} x {SMALL[1]} pixels, {SMALL[0] * SMALL[1] // 784} visual tokens",
         "machine": machine(),
         "seconds, median": {name: round(value, 4) for name, value in seconds.items()},
         "ratios": {name: round(value, 3) for name, value in ratios(seconds, config).items()},

@@ -2,8 +2,8 @@
 
     python scripts/average_checkpoints.py FIRST OTHER... --out FOLDER [--own]
 
-The result has the variants of the first. Those with one variant take part in each of them, or, with --own, not in heads
-and probes.
+The result has the variants of the first. Those with one variant take part in each of them; with --own, heads and probes
+are those of checkpoints with as many variants, and the others take part in the rest.
 """
 
 from __future__ import annotations

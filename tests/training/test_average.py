@@ -53,6 +53,17 @@ def test_variants_may_keep_their_own_heads_and_probes() -> None:
     torch.testing.assert_close(mean[name], sum(state[name] for state in states) / 3)
 
 
+@pytest.mark.parametrize("branch_layers", [0, 2])
+def test_a_single_variant_may_take_the_trunk_of_several(branch_layers: int) -> None:
+    first, second, several = moved(1, branch_layers, 1), moved(1, 2 - branch_layers, 2), moved(3, 2, 3)
+    states = [state(model) for model in (first, second, several)]
+    mean = average([first, second, several], own=True).state_dict()
+    torch.testing.assert_close(mean["heads.0.weight"], (states[0]["heads.0.weight"] + states[1]["heads.0.weight"]) / 2)
+    torch.testing.assert_close(mean["probes"], states[0]["probes"])  # the second has none, or the first has none
+    name = "backbone.language_model.norm.weight"
+    torch.testing.assert_close(mean[name], sum(state[name] for state in states) / 3)
+
+
 def test_other_variants_and_other_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="one variant or as many"):
         average([tiny.model(3, 2), tiny.model(2, 2)])

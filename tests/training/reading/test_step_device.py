@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 import tiny
-from varsdoc.training.reading.bank import Bank
+from varsdoc.training.reading.bank import Bank, Ranked
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.pages import SHAPES
 from varsdoc.training.reading.pool import Drawn
 from varsdoc.training.reading.printed import PRINTED, Spelling
-from varsdoc.training.reading.step import Shapes, step
+from varsdoc.training.reading.step import Shapes, _contrast, step
 from varsdoc.training.reading.targets import PLACES, TOKENS
 from varsdoc.training.reading.words import BITS
 
@@ -32,7 +32,7 @@ def empty_model(model: nn.Module) -> nn.Module:
     return model
 
 
-@pytest.mark.parametrize(("variants", "aggregation"), [(1, "max"), (3, "max"), (3, "fused")])
+@pytest.mark.parametrize(("variants", "aggregation"), [(1, "max"), (3, "max"), (3, "fused"), (3, "both")])
 def test_a_step_stays_on_its_device(variants: int, aggregation: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def count(x: Tensor, minlength: int = 0) -> Tensor:
         return torch.zeros(minlength, dtype=torch.int64, device=x.device)
@@ -64,3 +64,26 @@ def test_a_step_stays_on_its_device(variants: int, aggregation: str, monkeypatch
     losses.total.backward()
     learnt = [p for p in model.parameters() if p.numel()]
     assert all(p.grad is not None and p.grad.dtype == torch.bfloat16 for p in learnt)
+
+
+def test_contrast_on_both_is_the_mean_of_contrast_on_each() -> None:
+    generator = torch.Generator().manual_seed(3)
+    pages, kept, dim = 5, 2, 8
+
+    def units(*size: int) -> Tensor:
+        return nn.functional.normalize(torch.randn(*size, dim, generator=generator), dim=-1)
+
+    ids = torch.randint(0, 90, (pages, kept, 6), generator=generator, dtype=torch.int16)
+    keys = ids.int() + 7
+    numbers = torch.arange(pages)
+    present = torch.zeros(pages, BITS // 8, dtype=torch.uint8)
+    drawn = Drawn(0, present, ids, keys, numbers, present, present, present)
+    texts = torch.arange(pages * kept).view(pages, kept)
+    ranked = [Ranked(units(pages, 3, 4), torch.ones(pages, 4, dtype=torch.bool), numbers, present, texts)]
+    by_page = units(pages, kept, 6)
+    losses = {}
+    for aggregation in ("max", "fused", "both"):
+        config = ReadConfig(aggregation=aggregation, contrast=kept)  # type: ignore[arg-type]
+        losses[aggregation] = _contrast(by_page, drawn, ranked, config)[0]
+    assert not torch.isclose(losses["max"], losses["fused"])
+    torch.testing.assert_close(losses["both"], (losses["max"] + losses["fused"]) / 2)

@@ -33,7 +33,8 @@ class ReadConfig:
                      words by itself: among new heads those that begin badly would never win and never learn
     balance, balance_temperature, diversity, gamma   as in the adaptation stage, on mean scores
     assign           weight of an even split of queries among variants that the scores must follow
-    aggregation      on what contrast and alignment work: the best variant ("max") or all variants' cells ("fused")
+    aggregation      on what contrast and alignment work: the best variant ("max"), all variants' cells ("fused"), or
+                     "both": contrast on either, alignment on all cells
     min_visual_tokens, max_visual_tokens  smaller pages are enlarged, larger ones shrunk; null: as the source has it
     source_variant   the variant of a source with several that goes on alone, where `variants` is 1
     pairs            packs and judged folders with real pages; `pairs_share` of the steps are drawn from them, once
@@ -78,7 +79,7 @@ class ReadConfig:
     diversity: float = 0.05
     gamma: float = 0.05
     assign: float = 0.0
-    aggregation: Literal["max", "fused"] = "max"
+    aggregation: Literal["max", "fused", "both"] = "max"
     source_variant: int = 0
     min_visual_tokens: int | None = None
     max_visual_tokens: int | None = None

@@ -109,7 +109,7 @@ def step(
     keys = torch.cat([drawn.keys, copied_keys], 1)
     by_page = query_vectors(model, ids.flatten(0, 1)).unflatten(0, ids.shape[:2])
     shown = word_cells(keys.flatten(1), drawn.places, cells).unflatten(1, keys.shape[1:])  # (B, queries, T, cells)
-    fused = config.aggregation == "fused" and not fair
+    fused = config.aggregation != "max" and not fair
     own, shown = _own_cells(pages.vectors[:, :, start : start + cells], shown, fused)
     given = _dealt(ids.shape[:2], pages.vectors.shape[1], generator, ids.device) if fair else None
     similarity, _ = best_similarity(by_page, own, ids >= 0, given)
@@ -187,17 +187,19 @@ def _contrast(
     tokens = mask.sum(1)
     vectors = by_page[:, :kept].flatten(0, 1)
     sums = score_parts(vectors, mask, [part.each for part in ranked])  # (Q, P, K)
-    total = sums.amax(-1)
+    totals = [sums.amax(-1)]
     if given is not None:
         mine = given[:, :kept].flatten()[:, None, None].expand(-1, sums.shape[1], 1)
-        total = sums.gather(2, mine)[..., 0]
-    elif config.aggregation == "fused" and sums.shape[2] > 1:
-        total = score_parts(vectors, mask, [part.fused for part in ranked])[..., 0]
+        totals = [sums.gather(2, mine)[..., 0]]
+    elif config.aggregation != "max" and sums.shape[2] > 1:
+        fused = score_parts(vectors, mask, [part.fused for part in ranked])[..., 0]
+        totals = [fused] if config.aggregation == "fused" else [*totals, fused]
     positive = torch.arange(len(drawn.page), device=ids.device).repeat_interleave(kept)
     own = sums[torch.arange(len(positive), device=ids.device), positive]  # (Q, K)
     negatives = wrong_pages(keys, kept, ranked)
-    scores = total / tokens[:, None] / config.temperature
-    loss = variant_losses.infonce(scores, positive, negatives, config.hardness).mean()
+    means = [total / tokens[:, None] / config.temperature for total in totals]
+    each = [variant_losses.infonce(scores, positive, negatives, config.hardness).mean() for scores in means]
+    loss = torch.stack(each).mean()
     if own.shape[1] > 1 and given is None:
         own_means = own / tokens[:, None]
         used = variant_losses.usage(own_means / config.balance_temperature).mean(0)
@@ -207,8 +209,8 @@ def _contrast(
             loss = loss + config.assign * assignment(own_means, config.balance_temperature)
     with torch.no_grad():
         wins = torch.bincount(own.argmax(1), minlength=own.shape[1]).float() / len(own)
-        mine = scores.gather(1, positive[:, None])
-        first = 1 - (negatives & (scores >= mine)).any(1).float().mean()
+        mine = means[0].gather(1, positive[:, None])
+        first = 1 - (negatives & (means[0] >= mine)).any(1).float().mean()
         return loss, (first, wins.amax(), variant_losses.tied(own).float().mean())
 
 
