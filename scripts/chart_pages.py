@@ -27,8 +27,9 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
+from varsdoc.errors import InputError
+from varsdoc.image import read_image
 from varsdoc.training.generator import templates
-from varsdoc.training.generator.lexicon import plural
 
 PARTS = {
     "statista": "statista_dataset/dataset",
@@ -119,29 +120,22 @@ def _filled(form: str, chart: Chart, rng: random.Random) -> str:
     category, other = (row[0] for row in rng.sample(rows, 2))
     series, rival = (rng.sample(header[1:], 2) * 2)[:2] if len(header) > 2 else (header[1], header[1])
     subject = subject_of(chart.title)
-    kind = header[0].lower()
     return form.format(
         subject=rng.choice((subject, subject[:1].lower() + subject[1:])),
         category=category,
         other=other,
-        kind=kind,
-        kinds=plural(kind),
+        kind=header[0].lower(),
         series=series,
         rival=rival,
-        title=chart.title,
-        last=rows[-1][0],
     )
 
 
 def picture(path: Path) -> Image.Image:
     """On white, at most LONG_SIDE."""
-    with Image.open(path) as image:
-        layered = image.convert("RGBA")
-    paper = Image.new("RGBA", layered.size, "white")
-    paper.alpha_composite(layered)
-    shrink = min(1.0, LONG_SIDE / max(paper.size))
-    size = (max(1, round(paper.width * shrink)), max(1, round(paper.height * shrink)))
-    return paper.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    image = read_image(path)
+    shrink = min(1.0, LONG_SIDE / max(image.size))
+    size = (max(1, round(image.width * shrink)), max(1, round(image.height * shrink)))
+    return image.resize(size, Image.Resampling.LANCZOS)
 
 
 def look(image: Image.Image) -> np.ndarray:
@@ -199,7 +193,7 @@ def main() -> None:
     for chart in tqdm(every, unit="chart"):
         try:
             image = picture(chart.image)
-        except OSError:  # a picture that did not come whole
+        except InputError:  # a picture that did not come whole
             left += 1
             continue
         if kept.has(chart, image):

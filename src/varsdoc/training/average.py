@@ -30,7 +30,9 @@ def average(models: Sequence[VarsDoc], own: bool = False) -> VarsDoc:
                 f"{first.config.variants}: it must have one variant or as many."
             )
     states = [model.state_dict() for model in models]
-    alike = [model.state_dict() for model in models if model.config.variants == first.config.variants]
+    alike = [
+        state for model, state in zip(models, states, strict=True) if model.config.variants == first.config.variants
+    ]
     mean = {}
     for name, tensor in states[0].items():
         taking_part = alike if own and re.match(r"heads\.|probes$", name) else states
