@@ -48,6 +48,7 @@ from varsdoc.training.reading.feed import Feed
 from varsdoc.training.reading.stage import Reading
 from varsdoc.training.reading.start import build
 from varsdoc.training.reading.step import Losses, step
+from varsdoc.training.trainer import TrainingError
 
 PART = 16_700_000  # just under 16 MiB
 SHARD = 64 * 1024**2
@@ -193,7 +194,12 @@ def run_pieces(
                 left = (ends - time.monotonic()) / 60
             piece = Told(resumed(config, left), feed)
             piece.configs, piece.out = configs, out
-            piece.run()
+            try:
+                piece.run()
+            except TrainingError as error:  # the others may still come to their end
+                logger.error("%s: %s", config.output, error)
+                del piece
+                continue
             (Path(config.output) / "done").write_text(f"{piece.steps} steps\n")
             write_parts(Path(config.output), out)
             write_curve(configs, out)

@@ -52,11 +52,12 @@ class MasterWeights:
         return norm
 
     def _take_gradients(self, max_norm: float) -> Tensor:
-        """Gradients move to the masters, in float32 and no longer together than `max_norm`."""
+        """Gradients move to the masters, in float32 and no longer together than `max_norm`; all zero if one is not a
+        number, so that a bad step leaves the weights and the optimisers' memory sound."""
         pairs = [(live, live.grad) for live in self.live]
         grads = torch.cat([grad.flatten() for _, grad in pairs if grad is not None]).float()
         norm = grads.norm()
-        grads.mul_((max_norm / (norm + 1e-6)).clamp(max=1.0))
+        grads = torch.where(norm.isfinite(), grads * (max_norm / (norm + 1e-6)).clamp(max=1.0), 0.0)
         views = iter(self._views(grads, [live for live, grad in pairs if grad is not None]))
         for master, (live, grad) in zip(self.master, pairs, strict=True):
             master.grad, live.grad = None if grad is None else next(views), None

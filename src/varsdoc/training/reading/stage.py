@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 from tqdm import tqdm
 
 from varsdoc.model.device import choose_device
@@ -34,13 +33,16 @@ from varsdoc.training.trainer import TrainingError
 
 logger = logging.getLogger(__name__)
 NAMES = ("align", "transcribe", "spell", "tell", "contrast", "told", "found", "first", "most", "tied")  # of a log line
+BAD_STEPS = 2  # that may follow each other, besides those whose wrong answers come from a bad one
 SHARD_BYTES = 15 * 1024**2  # small enough to be moved between machines file by file
 
 
 class Finite:
-    """Whether a loss is a number, on its way to the host while the device goes on with the next step."""
+    """Whether a step's loss is a number, on its way to the host while the device goes on with the next step."""
 
-    def __init__(self, loss: Tensor) -> None:
+    def __init__(self, losses: Losses) -> None:
+        loss = losses.total
+        self.losses = losses
         self.value = torch.isfinite(loss.detach()).to("cpu", non_blocking=True)
         self.there = torch.cuda.Event() if loss.is_cuda else None
         if self.there is not None:
@@ -50,6 +52,9 @@ class Finite:
         if self.there is not None:
             self.there.synchronize()
         return bool(self.value)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {getattr(self.losses, name).item():.3g}" for name in NAMES)
 
 
 class Reading:
@@ -74,7 +79,7 @@ class Reading:
         self.random = random.Random(config.seed)
         self.generator = torch.Generator(device=device).manual_seed(config.seed)
         self.began = self.judged_at = self.stepped_at = time.monotonic()
-        self.steps, self.loss = 0, float("nan")
+        self.steps, self.loss, self.bad = 0, float("nan"), 0
         if config.compile and device.type == "cuda":
             # Blocks share their code: shapes, windows and full attention are its variants, more than dynamo expects.
             torch._dynamo.config.recompile_limit = 64
@@ -119,7 +124,7 @@ class Reading:
             for i in range(1, config.steps + 1):
                 self.feed.take()
                 losses, pages = self.one(i)
-                finite = Finite(losses.total)
+                finite = Finite(losses)
                 if before is not None:
                     # A step late: asking now for the loss just launched would leave the device idle meanwhile.
                     self._check(before, i - 1)
@@ -152,7 +157,12 @@ class Reading:
         return self._judging and (late or i % self.config.judge_every == 0)
 
     def _check(self, finite: Finite, i: int) -> None:
-        if not finite:
+        """A step whose loss is no number is left out (master.py), and so are those that rank against its pages; a piece
+        in which more of them follow each other than that has gone wrong."""
+        self.bad = 0 if finite else self.bad + 1
+        if self.bad == 1:
+            logger.warning("The loss is not a number at step %d, which is left out: %s", i, finite)
+        if self.bad > self.config.bank + BAD_STEPS:
             raise TrainingError(f"The loss is not a number at step {i}; the last whole save is under {self.output}.")
 
     def one(self, i: int) -> tuple[Losses, int]:
@@ -191,9 +201,9 @@ class Reading:
         seconds = time.monotonic() - self.began
         line: dict[str, Any] = {"step": i, "minutes": round(seconds / 60, 2), "pages": seen, "made": self.feed.made}
         if sums:
-            self.loss = torch.stack([x.total.detach() for x in sums]).float().mean().item()
+            self.loss = torch.stack([x.total.detach() for x in sums]).float().nanmean().item()
             for name in NAMES[: None if self.config.variants > 1 else -2]:
-                line[name] = round(torch.stack([getattr(x, name) for x in sums]).float().mean().item(), 4)
+                line[name] = round(torch.stack([getattr(x, name) for x in sums]).float().nanmean().item(), 4)
         self._write(line)
 
     def quality(self, i: int) -> None:
