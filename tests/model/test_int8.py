@@ -11,7 +11,7 @@ import torch
 import tiny
 from varsdoc.errors import ConfigError
 from varsdoc.model import UntrainedWarning, VarsDoc
-from varsdoc.model.int8 import ROWS, Int8Linear
+from varsdoc.model.int8 import REST, ROWS, Int8Linear
 
 
 def nano(dtype: str, tokens: int | None = None) -> VarsDoc:
@@ -21,16 +21,16 @@ def nano(dtype: str, tokens: int | None = None) -> VarsDoc:
 
 
 def test_the_nano_model_stays_within_the_bound() -> None:
-    """Cosine at least 0.999 to float32, for every token of every variant and every query token."""
+    """Cosine at least 0.9995 to float32, for every token of every variant and every query token (0.999 is promised)."""
     images = [tiny.page(280, 196), tiny.page(84, 140)]
     exact, quick = nano("float32"), nano("int8")
     assert quick.compute_dtype == "int8"
     assert quick.dtype == torch.float32
     for a, b in zip(exact.encode_pages(images), quick.encode_pages(images), strict=True):
-        assert torch.nn.functional.cosine_similarity(a.variants, b.variants, dim=-1).min() >= 0.999
+        assert torch.nn.functional.cosine_similarity(a.variants, b.variants, dim=-1).min() >= 0.9995
     text = ["What was the operating income of Europe in 2019?"]
     a, b = exact.encode_queries(text)[0], quick.encode_queries(text)[0]
-    assert torch.nn.functional.cosine_similarity(a, b, dim=-1).min() >= 0.999
+    assert torch.nn.functional.cosine_similarity(a, b, dim=-1).min() >= 0.9995
 
 
 def test_a_token_has_its_own_scale_so_neighbours_change_no_bit_of_it() -> None:
@@ -60,8 +60,12 @@ def test_a_layer_equals_its_quantised_arithmetic_written_out(rows: int) -> None:
     x = torch.randn(rows, 48) * torch.rand(rows, 1) * 10
     scale = x.abs().amax(-1, keepdim=True) / 127
     weight = quick.weight.float().T * quick.scale[:, None]
-    expected = (x / scale).round() * scale @ weight.T + linear.bias
+    first = (x / scale).round()
+    second = ((x / scale - first) * REST).round() / REST
+    expected = (first + second) * scale @ weight.T + linear.bias
     torch.testing.assert_close(quick(x), expected, atol=1e-4, rtol=1e-4)
+    exact = x @ weight.T + linear.bias
+    assert (quick(x) - exact).abs().max() < 1e-4 * exact.abs().max(), "two digits are fifteen bits"
     assert (quick(x) - linear(x)).abs().max() < 0.05 * linear(x).abs().max()
     assert torch.isfinite(quick(torch.zeros(2, 48))).all()
 
@@ -69,10 +73,9 @@ def test_a_layer_equals_its_quantised_arithmetic_written_out(rows: int) -> None:
 def test_heads_and_embeddings_stay_float_and_saving_is_refused(tmp_path: Path) -> None:
     model = tiny.model().to_device("cpu", "int8")
     assert isinstance(model.head(0), torch.nn.Linear)
-    assert isinstance(model.backbone.language_model.layers[1].mlp.up_proj, Int8Linear)
-    assert not isinstance(model.backbone.language_model.layers[0].mlp.up_proj, Int8Linear), "the first block is spared"
-    assert isinstance(model.backbone.visual.blocks[0].attn.proj, Int8Linear)
-    assert not isinstance(model.backbone.visual.blocks[0].attn.qkv, Int8Linear), "its inputs have outliers"
+    assert isinstance(model.backbone.language_model.layers[0].self_attn.q_proj, Int8Linear)
+    assert isinstance(model.backbone.visual.blocks[0].attn.qkv, Int8Linear)
+    assert isinstance(model.backbone.language_model.embed_tokens, torch.nn.Embedding)
     with pytest.raises(ConfigError, match="computes in int8"):
         model.save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match="computes in int8 for good"):

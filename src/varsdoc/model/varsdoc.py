@@ -241,9 +241,8 @@ class VarsDoc(nn.Module):
         if wanted == "int8" and self.compute_dtype != "int8":
             if lora.has_lora(self.backbone):
                 lora.merge_lora(self.backbone)
-            to_int8(self.backbone.language_model.layers[1:])  # the first meets cells and words of unlike size
-            to_int8(self.backbone.visual.blocks)
-            to_int8(self.backbone.visual.merger)
+            for part in (self.backbone.language_model.layers, self.backbone.visual.blocks, self.backbone.visual.merger):
+                to_int8(part)
         self.compute_dtype = wanted
         if known and self.origin is not None:
             self.origin = replace(self.origin, state=state_of(self))
