@@ -44,15 +44,17 @@ def arguments() -> argparse.Namespace:
 
 
 def join(files: list[Path], out: Path) -> None:
-    """Sections of several runs; a section that failed gives way to one that did not. Ceilings stay with their run."""
+    """Sections of several runs, or of files joined before, the first that has one; a section that failed gives way to
+    one that did not. `runs` says which sections each gave."""
     joined: dict[str, Any] = {"runs": []}
     sections: dict[str, Any] = {}
     for file in files:
         read = json.loads(file.read_text())
-        joined["runs"].append({key: value for key, value in read.items() if key != "sections"})
-        for name, found in read["sections"].items():
-            if name not in sections or "error" in sections[name]:
-                sections[name] = found
+        taken = [name for name in read["sections"] if name not in sections or "error" in sections[name]]
+        sections |= {name: read["sections"][name] for name in taken}
+        for run in read.get("runs") or [{**read, "sections": taken}]:
+            if gave := [name for name in run["sections"] if name in taken]:
+                joined["runs"].append({**run, "sections": gave})
     joined["sections"] = {name: sections[name] for name in SECTIONS if name in sections}
     write(joined, out)
 
