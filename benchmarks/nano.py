@@ -3,8 +3,10 @@
     python benchmarks/nano.py [--results benchmarks/results] [--out benchmarks/results/nano/table.json]
 
 It measures nothing; each row says which command writes its file:
-- nano/robustness.json          nano K=5: python benchmarks/nano_robustness.py docvqa-dev chartqa-dev
-- nano/probe.json, plain.json   its K=1 twins: the same with --model TWIN --states "as it is" --out ...
+- nano/judged.json              nano K=5: python benchmarks/nano_robustness.py SET... --model A B... --states "as it is"
+- nano/probe.json               K=1 with its probe on the same averaged trunk, of the same run
+- nano/vary-5.json, probe-5.json, plain-5.json   the three pieces that were averaged, of the same run
+- nano/robustness.json          other states of the pages: python benchmarks/nano_robustness.py SET... --model A
 - nano/SET.json                 codecs: varsdoc eval SET --queries queries_selfcontained.jsonl --sweep --json
 - baselines.json                OCR + BM25 and MiniLM: benchmarks/baselines.py
 - encode_cpu.json               seconds a page and a query: benchmarks/encode_cpu.py
@@ -22,8 +24,14 @@ from typing import Any
 from varsdoc.evaluation.results import write_json
 from varsdoc.evaluation.statistics import paired_test
 
-TWINS = {"K=1 with its probe": "nano/probe.json", "K=1 without a probe": "nano/plain.json"}
-MAIN = "nano/robustness.json"
+MAIN = "nano/judged.json"
+STATES = "nano/robustness.json"
+TWINS = {"K=1 with its probe": "nano/probe.json"}
+PIECE = "nano/vary-5.json"
+PIECES = {
+    "one piece, K=1 with its probe": "nano/probe-5.json",
+    "one piece, K=1 without a probe": "nano/plain-5.json",
+}
 SELF_CONTAINED = "queries_selfcontained.jsonl"
 
 
@@ -57,20 +65,31 @@ def main_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
     found = results.read(MAIN).get("datasets", {}).get(dataset)
     if not found:
         return []
-    states = dict(found["states"])
     parts = found.get("parts") or {}
     more = {"max_usage": parts.get("max_usage"), "tie_rate": parts.get("tie_rate")}
-    rows = [row("nano K=5", states.pop("as it is"), **more)]
+    rows = [row("nano K=5", found["states"]["as it is"], **more)]
     rows += [row(f"K=5, {way}", parts[way]) for way in ("mean", "fused") if way in parts]
-    rows += [row(f"K=5, variant {k + 1} alone", each) for k, each in enumerate(parts.get("each variant", []))]
-    return rows + [row(f"K=5, pages: {state}", part) for state, part in states.items()]
+    return rows + [row(f"K=5, variant {k + 1} alone", each) for k, each in enumerate(parts.get("each variant", []))]
+
+
+def state_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
+    found = results.read(STATES).get("datasets", {}).get(dataset, {}).get("states", {})
+    return [row(f"K=5, pages: {state}", part) for state, part in found.items()]
 
 
 def twin_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
-    """The K=1 twins, each with the paired difference that K=5 has over it."""
-    ours = results.read(MAIN).get("datasets", {}).get(dataset, {}).get("per_query", {})
+    """The K=1 twins, and the pieces before they were averaged, each with the paired difference that K=5 has over it."""
+    rows = twins_of(results, dataset, MAIN, TWINS)
+    piece = results.read(PIECE).get("datasets", {}).get(dataset)
+    if piece:
+        rows.append(row("one piece, K=5", piece["states"]["as it is"]))
+    return rows + twins_of(results, dataset, PIECE, PIECES)
+
+
+def twins_of(results: Results, dataset: str, main: str, twins: dict[str, str]) -> list[dict[str, Any]]:
+    ours = results.read(main).get("datasets", {}).get(dataset, {}).get("per_query", {})
     rows = []
-    for name, file in TWINS.items():
+    for name, file in twins.items():
         found = results.read(file).get("datasets", {}).get(dataset)
         if not found:
             continue
@@ -95,12 +114,12 @@ def codec_rows(results: Results, dataset: str) -> list[dict[str, Any]]:
     ]
 
 
+ROWS = (main_rows, twin_rows, state_rows, baseline_rows, codec_rows)
+
+
 def gather(folder: Path, datasets: list[str]) -> dict[str, Any]:
     results = Results(folder)
-    tables = {
-        dataset: [made for rows in (main_rows, twin_rows, baseline_rows, codec_rows) for made in rows(results, dataset)]
-        for dataset in datasets
-    }
+    tables = {dataset: [made for rows in ROWS for made in rows(results, dataset)] for dataset in datasets}
     speed = results.read("encode_cpu.json").get("seconds, median", {})
     curve = results.read("nano/training_curve.json").get("points", [])
     return {

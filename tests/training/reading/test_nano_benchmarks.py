@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from shutil import copy
 
 import numpy as np
 import pytest
@@ -31,15 +32,15 @@ def judged_folder(root: Path) -> Path:
 def test_every_state_is_measured_and_every_row_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = judged_folder(tmp_path / "docvqa-dev")
     results = tmp_path / "results" / "nano"
-    for name, variants in (("robustness", 3), ("plain", 1)):
+    for name, variants in (("robustness", 3), ("probe", 1)):
         tiny.model(variants, 2 if variants > 1 else 0).save_pretrained(tmp_path / name)
         words = [str(folder), "--model", str(tmp_path / name), "--out", str(results / f"{name}.json")]
         monkeypatch.setattr(sys, "argv", ["nano_robustness.py", *words, "--device", "cpu"])
         script("nano_robustness", "benchmarks").main()
-    both = [str(folder), "--model", str(tmp_path / "robustness"), str(tmp_path / "plain"), "--states", "as it is"]
+    both = [str(folder), "--model", str(tmp_path / "robustness"), str(tmp_path / "probe"), "--states", "as it is"]
     monkeypatch.setattr(sys, "argv", ["nano_robustness.py", *both, "--out", str(tmp_path / "both"), "--device", "cpu"])
     script("nano_robustness", "benchmarks").main()
-    for name in ("robustness", "plain"):
+    for name in ("robustness", "probe"):
         alone, beside = (json.loads((at / f"{name}.json").read_text()) for at in (results, tmp_path / "both"))
         assert alone["model_hash"] == beside["model_hash"]
         alone, beside = alone["datasets"]["docvqa-dev"], beside["datasets"]["docvqa-dev"]
@@ -52,14 +53,15 @@ def test_every_state_is_measured_and_every_row_gathered(tmp_path: Path, monkeypa
     mean = np.mean(list(found["per_query"].values()))
     assert found["states"]["as it is"]["ndcg@10"] == pytest.approx(mean, abs=1e-3)
     assert found["parts"]["max"] == found["states"]["as it is"]
+    copy(results / "robustness.json", results / "judged.json")
     table = script("nano", "benchmarks").gather(tmp_path / "results", ["docvqa-dev"])
     rows = {row["row"]: row for row in table["datasets"]["docvqa-dev"]}
     assert {"nano K=5", "K=5, fused", "K=5, variant 3 alone", "K=5, pages: inverted"} <= rows.keys()
-    over = rows["K=1 without a probe"]["K=5 over it"]
-    difference = rows["nano K=5"]["ndcg@10"] - rows["K=1 without a probe"]["ndcg@10"]
+    over = rows["K=1 with its probe"]["K=5 over it"]
+    difference = rows["nano K=5"]["ndcg@10"] - rows["K=1 with its probe"]["ndcg@10"]
     assert over["difference"] == pytest.approx(difference, abs=1e-3)
-    assert "nano/probe.json" in table["missing"]
-    assert table["checkpoints"]["nano/plain.json"] == json.loads((results / "plain.json").read_text())["model_hash"]
+    assert "nano/plain-5.json" in table["missing"]
+    assert table["checkpoints"]["nano/probe.json"] == json.loads((results / "probe.json").read_text())["model_hash"]
 
 
 def test_states_change_pages_and_scans_are_the_same_every_time() -> None:
