@@ -27,8 +27,9 @@ function draw() {
 
 export function followCollection() {
   const facts = collectionFacts();
-  if (facts) $("collection").value = facts.name;
-  document.body.classList.toggle("read-only", Boolean(facts?.read_only));
+  if (!facts) return; // the page begins as read-only: no button is offered that may have to go again
+  $("collection").value = facts.name;
+  document.body.classList.toggle("read-only", facts.read_only);
 }
 
 export function setUpCollections() {
