@@ -6,7 +6,7 @@ Here every token has its own scale: batching changes nothing. Heads, norms, soft
 One byte is too coarse for an activation. Single cells and query tokens tip over whichever layers stay in float32, and
 which ones do changes with every checkpoint (cosines to float32 down to 0.9936; the bound is 0.999). So an activation
 has a second byte for what the first leaves over: two exact products instead of one, on any checkpoint as good as
-float32, in about 0.8 of a layer's time and a quarter of its memory.
+float32, in a quarter of the memory and, on two cores, a twentieth less time for a page (encode_cpu.json).
 """
 
 from __future__ import annotations
