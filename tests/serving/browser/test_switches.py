@@ -79,6 +79,18 @@ def test_a_server_that_only_reads_offers_no_changes(visit: Any, reading: Server)
     assert page.locator(".hit").count()
 
 
+def test_no_button_is_offered_before_the_server_is_known_to_take_changes(visit: Any, reading: Server) -> None:
+    page = visit(reading)
+    held: list[Any] = []
+    page.route("**/collections", lambda route: held.append(route))
+    page.reload()
+    page.locator(".document").first.wait_for()
+    assert held, "the page asks what is served"
+    assert not page.get_by_role("button", name="Add documents").is_visible()
+    for route in held:
+        route.continue_()
+
+
 def test_an_upload_can_be_called_off(visit: Any, writing: Server) -> None:
     page = visit(writing)
     page.locator(".document").first.wait_for()
