@@ -198,14 +198,13 @@ def run_pieces(
                 piece.run()
             except TrainingError as error:  # the others may still come to their end
                 logger.error("%s: %s", config.output, error)
-                del piece
-                continue
-            (Path(config.output) / "done").write_text(f"{piece.steps} steps\n")
-            write_parts(Path(config.output), out)
-            write_curve(configs, out)
-            if cache is not None and (made := torch.compiler.save_cache_artifacts()) is not None:
-                cache.parent.mkdir(parents=True, exist_ok=True)
-                cache.write_bytes(made[0])
+            else:
+                (Path(config.output) / "done").write_text(f"{piece.steps} steps\n")
+                write_parts(Path(config.output), out)
+                write_curve(configs, out)
+                if cache is not None and (made := torch.compiler.save_cache_artifacts()) is not None:
+                    cache.parent.mkdir(parents=True, exist_ok=True)
+                    cache.write_bytes(made[0])
             del piece
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()

@@ -6,7 +6,10 @@ variant of a K=1 checkpoint on the same trunk reads better than any of them. It 
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import torch
+from torch import nn
 
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
@@ -23,12 +26,10 @@ def seat(several: VarsDoc, single: VarsDoc, instead_of: int) -> VarsDoc:
         ours.probes_per_variant,
     ):
         raise ConfigError("Only the one variant of a K=1 checkpoint with as many branched layers can take a place.")
-    order = [k for k in range(ours.variants) if k != instead_of]
-    for k in range(instead_of, 0, -1):
-        several.heads[k].load_state_dict(several.heads[k - 1].state_dict())
-    several.heads[0].load_state_dict(single.head(0).state_dict())
-    probes = several.probes.unflatten(0, (ours.variants, -1)) if ours.probes else None
-    if probes is not None:
-        several.probes.copy_(torch.cat([single.probes[None], probes[order]]).flatten(0, 1))
+    kept = [k for k in range(ours.variants) if k != instead_of]
+    several.heads = nn.ModuleList([deepcopy(single.head(0)), *(several.heads[k] for k in kept)])
+    if ours.probes:
+        probes = several.probes.unflatten(0, (ours.variants, -1))[kept]
+        several.probes.copy_(torch.cat([single.probes, probes.flatten(0, 1)]))
     several.fast = None
     return several

@@ -136,7 +136,6 @@ class Reading:
                     self.report(i, sums, seen)
                     sums = []
                 if i % config.save_every == 0 and i < config.steps:
-                    self._check(finite, i)
                     self.save("latest")
                 if self._judge_now(i):
                     self.quality(i)
