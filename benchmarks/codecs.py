@@ -1,7 +1,7 @@
 """What each codec costs: NDCG@10 on judged folders against float16, and bytes a page. From cached embeddings.
 
     python benchmarks/codecs.py FOLDER... [--queries queries_selfcontained.jsonl] [--cache DIR] [--model MODEL]
-        [--codecs int8,int4,...] [--pages N] [--questions N] [--out benchmarks/results/codecs.json]
+        [--device cuda] [--codecs int8,int4,...] [--pages N] [--questions N] [--out benchmarks/results/codecs.json]
 
 Pages and questions come from the cache of `varsdoc eval` (--cache); only what it lacks is encoded. A difference is
 paired over the questions, with its 95 % interval. The default codec is the smallest whose mean difference stays above
@@ -62,7 +62,7 @@ def measure_folder(judged: JudgedSet, retriever: VarsDocRetriever, cache: Cache,
     reference = np.zeros(0)
     for codec in [REFERENCE, *codecs]:
         started = time.perf_counter()
-        scored = score_cached(queries, cache, space, keys, codec)
+        scored = score_cached(queries, cache, space, keys, codec, device=retriever.identity.device)
         values = measure(scored.total(), judged).per_query["ndcg@10"]
         reference = values if codec == REFERENCE else reference
         rows[codec] = _row(values, reference) | {"bytes/page": round(scored.mean_bytes or 0)}
@@ -121,12 +121,13 @@ def main() -> None:
     parser.add_argument("--queries", help="name of a queries file inside each folder")
     parser.add_argument("--cache", help="of `varsdoc eval`; default: the user's")
     parser.add_argument("--model", help="default: the packaged checkpoint")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--codecs", default=",".join(CODECS))
     parser.add_argument("--pages", type=int, help="only the first so many pages of each folder")
     parser.add_argument("--questions", type=int, help="only so many of each folder, chosen at random with a seed")
     parser.add_argument("--out", default=str(OUT))
     asked = parser.parse_args()
-    retriever, cache = VarsDocRetriever(asked.model, device="cpu"), Cache(asked.cache)
+    retriever, cache = VarsDocRetriever(asked.model, device=asked.device, dtype="float32"), Cache(asked.cache)
     datasets: dict[str, Any] = {}
     words = [Path(word).name if Path(word).exists() else word for word in sys.argv[1:]]
     for folder in asked.folders:
@@ -134,7 +135,12 @@ def main() -> None:
         datasets[judged.name] = measure_folder(judged, retriever, cache, asked.codecs.split(","))
         content = {
             "command": shlex.join(["python", "benchmarks/codecs.py", *words]),
-            "model": {"name": retriever.identity.name, "hash": retriever.identity.hash, "dtype": "float32"},
+            "model": {
+                "name": retriever.identity.name,
+                "hash": retriever.identity.hash,
+                "dtype": "float32",
+                "device": retriever.identity.device,
+            },
             "default": choose(datasets),
             "datasets": datasets,
             "machine": machine(),

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from gpu_tools import Bench, Ceilings, models
+from varsdoc.index.first_stage import default_candidates
+from varsdoc.index.summaries import summary_length
 from varsdoc.model import VarsDoc
 from varsdoc.scoring import streamed
 from varsdoc.scoring.device import DevicePages, Segment
@@ -131,6 +133,17 @@ def random_codes(bench: Bench, codec: str, p: int, k: int, m: int) -> DevicePage
     return held(bench, codes, scales, codec, p, k)
 
 
+def random_summaries(bench: Bench, p: int, k: int, m: int) -> DevicePages:
+    """A first stage of the size that such pages have. It finds nothing in random pages: what it costs is measured."""
+    count = p * summary_length(k * m)
+    codes = torch.empty(count, DIM, dtype=torch.int8, device=bench.device)
+    generator = torch.Generator(bench.device).manual_seed(4)
+    for part in codes.split(1 << 22):
+        part.random_(-40, 41, generator=generator)
+    scales = torch.full((count,), 1 / 127, dtype=torch.float16, device=bench.device)
+    return held(bench, codes, scales, "int8", p, 1)
+
+
 def reference(pages: DevicePages, queries: list[Tensor], rows: Tensor) -> Tensor:
     """Some pages decoded to float32 and scored in plain PyTorch."""
     segment = pages.segments[0]
@@ -178,6 +191,12 @@ def million(bench: Bench) -> dict[str, Any]:
     found["one query with top 10 on the host"] = bench.latency(lambda: pages.search(queries[0], 10), 7)
     found["sixteen queries ms"] = bench.milliseconds(lambda: pages.score(queries), 3, 1)
     found["sixteen queries, ms a query"] = found["sixteen queries ms"] / 16
+    wanted = found["candidates"] = default_candidates(p)
+    summaries = random_summaries(bench, p, k, m)
+    found["summaries GB"] = summaries.nbytes / 1e9
+    found["one query in two stages, top 10 on the host"] = bench.latency(
+        lambda: staged(pages, summaries, wanted)(queries[0]), 20
+    )
     sample = torch.randperm(p, generator=torch.Generator().manual_seed(5))[:64]
     exact = reference(pages, queries, sample)
     found["largest difference to float32 reference, 64 pages x 16 queries"] = (
@@ -185,6 +204,11 @@ def million(bench: Bench) -> dict[str, Any]:
     )
     found["goal: under 100 ms a query"] = found["one query ms"] < 100
     return found
+
+
+def staged(pages: DevicePages, summaries: DevicePages, wanted: int) -> Callable[[Tensor], Any]:
+    """Search as a collection that is held on the card does when it is asked for candidates."""
+    return lambda query: pages.search(query, 10, summaries.best(query, wanted))
 
 
 def latency(bench: Bench) -> dict[str, Any]:
@@ -206,6 +230,9 @@ def latency(bench: Bench) -> dict[str, Any]:
         for name in ("bfloat16", "binary"):
             if name == "binary":
                 pages = random_codes(bench, name, p, k, m)
+                two = staged(pages, random_summaries(bench, p, k, m), default_candidates(p))
+                parts[f"K={k}, search alone, {name} in two stages"] = lambda two=two, query=query: two(query)
+                whole[f"K={k}, encoding + search, {name} in two stages"] = lambda two=two, encode=encode: two(encode())
             else:
                 kind = torch.float16 if bench.tiny else torch.bfloat16
                 vectors = bench.random_unit(p * k * m, DIM, dtype=kind)
@@ -216,7 +243,8 @@ def latency(bench: Bench) -> dict[str, Any]:
     found |= bench.latency_in_turns(whole) | bench.latency_in_turns(parts)
     for k in (1, 3, 5):
         models(bench, k).fast = None
-    for name, goal in (("bfloat16", ""), ("binary", " (goal at most 1.05)")):
+    found["candidates of two stages"] = default_candidates(p)
+    for name, goal in (("bfloat16", ""), ("binary", ""), ("binary in two stages", " (goal at most 1.05)")):
         one, five = (found[f"K={k}, encoding + search, {name}"]["p50 ms"] for k in (1, 5))
         found[f"K=5 / K=1, {name}{goal}"] = five / one
     return found

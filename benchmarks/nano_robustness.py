@@ -196,11 +196,14 @@ def main() -> None:
     parser.add_argument("judged", nargs="+")
     parser.add_argument("--model", nargs="+", default=[None])
     parser.add_argument("--device")
+    parser.add_argument("--dtype")
+    parser.add_argument("--plain", action="store_true", help="on a GPU, not through the fast path")
     parser.add_argument("--pages", type=int, help="only the first of each set")
     parser.add_argument("--states", nargs="+", choices=list(STATES), default=list(STATES))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/nano/robustness.json"))
     asked = parser.parse_args()
-    models = [VarsDoc.from_pretrained(folder, device=asked.device) for folder in asked.model]
+    loaded = (VarsDoc.from_pretrained(folder, device=asked.device, dtype=asked.dtype) for folder in asked.model)
+    models = [model if asked.plain else model.prepare_on_gpu() for model in loaded]
     if len({(model.config.min_visual_tokens, model.config.max_visual_tokens) for model in models}) > 1:
         sys.exit("These models cut pages in different ways; judge them one by one.")
     outs = [asked.out] if len(models) == 1 else [asked.out / f"{name_of(folder)}.json" for folder in asked.model]

@@ -93,6 +93,37 @@ def test_where_codes_do_not_fit_search_goes_on_without(
     assert held._view.snapshot.held is not None
 
 
+def test_candidates_come_from_summaries_on_the_device(
+    model: VarsDoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in"
+    for i in range(12):
+        picture(source / f"{i}.png", i)
+    tiff(source / "more.tiff", [30, 31, 32])
+    writer, held = Index.open(tmp_path / "at", model, codec="binary"), Index.open(tmp_path / "at", model, hold="cpu")
+    writer.add(source)
+    only = "document != '3.png'"
+    assert answers(held, candidates=4) == answers(writer, candidates=4)
+    assert answers(held, candidates=4, where=only) == answers(writer, candidates=4, where=only)
+    snapshot = held._view.snapshot
+    assert snapshot is not None
+    assert snapshot.held_summaries is not None
+    first = snapshot.held_summaries
+    picture(source / "new.png", 77)
+    writer.add(source)
+    writer.remove("0.png")
+    assert answers(held, candidates=4) == answers(writer, candidates=4)
+    assert snapshot.held_summaries is first
+    assert len(first.pages) == 16, "what is new was added; what is gone keeps its row"
+    assert len(answers(held)) == 15, "without candidates every page is scored"
+    picture(source / "newer.png", 78)
+    writer.add(source)
+    monkeypatch.setattr(holding, "fits", lambda device, codec, stored, there: codec != "int8")  # the codes are binary
+    assert answers(held, candidates=4) == answers(writer, candidates=4), "no room for them: the first stage in memory"
+    assert snapshot.held is not None
+    assert snapshot.held_summaries is None
+
+
 def test_a_wrong_device_is_said_when_the_collection_is_opened(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="There is no device 'gpu'"):
         Index.open(tmp_path / "at", hold="gpu")

@@ -145,6 +145,20 @@ def test_search_gives_the_best_rows_first_with_every_variant() -> None:
     assert len(DevicePages.of(pages, DEVICE).search(query, 99)[0]) == 5
 
 
+def test_search_among_some_rows_and_the_best_of_them() -> None:
+    pages = DevicePages.of(packed("int8", [20, 4, 9, 17, 30]), DEVICE)
+    query = unit(6, 128, seed=3)
+    every = pages.search(query, 5)[0].tolist()
+    some = np.array(sorted(every[1:4]))
+    rows, scores, variants = pages.search(query, 2, some)
+    assert rows.tolist() == every[1:3]
+    assert torch.equal(scores, pages.score([query]).total[0, rows].cpu())
+    assert torch.equal(variants.amax(1), scores)
+    assert sorted(pages.best(query, 3).tolist()) == sorted(every[:3])
+    assert sorted(pages.best(query, 2, some).tolist()) == sorted(every[1:3])
+    assert sorted(pages.best(query, 9, some).tolist()) == some.tolist()
+
+
 def test_pages_are_added_without_moving_what_is_there() -> None:
     pages = DevicePages.of(packed("binary", [4, 6]), DEVICE)
     before = pages.segments[0].codes.data_ptr()

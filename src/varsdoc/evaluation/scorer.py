@@ -72,7 +72,7 @@ def score_cached(
     sizes: list[int] = []
     score = _on_gpu if device == "cuda" else _on_cpu
     for chunk in batches(keys, CHUNK):
-        blobs = [packer.pack(page[:variants].astype(np.float32)) for page in cache.arrays(space, chunk)]
+        blobs = _pack(packer, [page[:variants] for page in cache.arrays(space, chunk)])
         sizes.extend(len(blob) for blob in blobs)
         parts.append(score(queries, blobs, packer))
         done(len(chunk))
@@ -84,11 +84,24 @@ def score_cached(
     )
 
 
+def _pack(packer: Any, pages: Sequence[Vectors]) -> list[bytes]:
+    """Some codecs take longer than scoring does."""
+    from varsdoc.scoring.threads import for_each
+
+    blobs = [b""] * len(pages)
+
+    def work(i: int) -> None:
+        blobs[i] = packer.pack(pages[i].astype(np.float32))
+
+    for_each(work, range(len(pages)))
+    return blobs
+
+
 def mean_bytes(cache: Cache, space: str, keys: Sequence[str], codec: str, variants: int) -> float:
     """What a page's first variants take, without scoring them."""
     packer = open_codec(codec)
-    pages = (page for chunk in batches(keys, CHUNK) for page in cache.arrays(space, chunk))
-    return float(np.mean([len(packer.pack(page[:variants].astype(np.float32))) for page in pages]))
+    chunks = ([page[:variants] for page in cache.arrays(space, chunk)] for chunk in batches(keys, CHUNK))
+    return float(np.mean([len(blob) for pages in chunks for blob in _pack(packer, pages)]))
 
 
 def _on_cpu(queries: Sequence[Vectors], blobs: list[bytes], packer: Any) -> tuple[Floats, Floats]:

@@ -70,7 +70,7 @@ class Encoder:
         if self._given is None and found is not None and self._checked != found.hash:
             # Also where another process encoded the collection anew since it was opened.
             if self._model is None or self._model.checkpoint_hash != found.hash:
-                self._model = self._prepared(load_model(found, self._device, self._dtype))
+                self._model = load_model(found, self._device, self._dtype).prepare_on_gpu(compile=self._compile)
             self._checked = found.hash
         if self._model is None:
             self._model = self._load_given()
@@ -85,23 +85,8 @@ class Encoder:
 
         if isinstance(self._given, VarsDoc):
             return self._given
-        return self._prepared(VarsDoc.from_pretrained(self._given, device=self._device, dtype=self._dtype))
-
-    def _prepared(self, model: VarsDoc) -> VarsDoc:
-        """On a GPU through the fast path, if a second copy of the weights fits well. A model that was handed in is left
-        as it is."""
-        if model.device.type != "cuda":
-            return model
-        import torch
-
-        from varsdoc.model import lora
-
-        if lora.has_lora(model.backbone):
-            return model
-        size = sum(parameter.nbytes for parameter in model.parameters())
-        if torch.cuda.mem_get_info(model.device)[0] > 3 * size:
-            model.prepare(compile=self._compile)
-        return model
+        loaded = VarsDoc.from_pretrained(self._given, device=self._device, dtype=self._dtype)
+        return loaded.prepare_on_gpu(compile=self._compile)
 
     def fingerprint(self, found: Fingerprint | None) -> Fingerprint:
         """What new pages are encoded as: the collection's own, or that of a new collection."""

@@ -86,9 +86,13 @@ class FirstStage:
         return 0 if self._clusters is None else self._clusters.nbytes
 
     @property
+    def summary_bytes(self) -> int:
+        return sum(shelf.summaries.nbytes for shelf in self._shelves.values())
+
+    @property
     def nbytes(self) -> int:
         """Bytes of summaries and lists, in memory."""
-        held = sum(shelf.summaries.nbytes + shelf.rows.nbytes for shelf in self._shelves.values())
+        held = self.summary_bytes + sum(shelf.rows.nbytes for shelf in self._shelves.values())
         held += self._length.nbytes + self._place.nbytes + self._alive.nbytes
         return held + self.list_bytes
 
@@ -109,6 +113,10 @@ class FirstStage:
         self._alive = np.concatenate([self._alive, np.ones(len(rows), bool)])
         self._cluster()
         return rows
+
+    def summary(self, row: int) -> np.ndarray:
+        """(S, D) int8 of one row, filled up with its first vector to a multiple of STEP."""
+        return self._shelves[int(self._length[row])].summaries[self._place[row]]
 
     def remove(self, rows: np.ndarray | Sequence[int]) -> None:
         """These rows are found no more."""

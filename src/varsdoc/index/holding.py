@@ -1,12 +1,14 @@
-"""A collection's codes on a device: whether they fit, and taking them there."""
+"""A collection's codes on a device: whether they fit, and taking them there; its first stage there."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from varsdoc.errors import ConfigError
+from varsdoc.index.first_stage import FirstStage
 from varsdoc.scoring.device import HELD_AS, SEGMENT_BYTES, DevicePages
 from varsdoc.scoring.packed import PackedPages
 
@@ -30,7 +32,7 @@ def upload(device: str, held: DevicePages | None, blobs: Sequence[bytes]) -> Dev
     packed = PackedPages.from_blobs(blobs)
     if not len(packed):
         return held
-    size = SEGMENT_BYTES if torch.device(device).type == "cuda" else FEWEST
+    size = _segment_bytes(device)
     try:
         if held is None:
             return DevicePages.of(packed, device, segment_bytes=size)
@@ -40,3 +42,32 @@ def upload(device: str, held: DevicePages | None, blobs: Sequence[bytes]) -> Dev
             f"The codes of this collection do not fit on {device}; open it without hold, or with a smaller codec."
         ) from error
     return held
+
+
+def _segment_bytes(device: str) -> int:
+    return SEGMENT_BYTES if torch.device(device).type == "cuda" else FEWEST
+
+
+class HeldSummaries:
+    """The first stage of a collection on a device: every summary scored, no lists. Rows are those of the collection."""
+
+    def __init__(self, device: str, dim: int) -> None:
+        self.device = device
+        self.pages = DevicePages("int8", variants=1, dim=dim, device=device, segment_bytes=_segment_bytes(device))
+
+    def follow(self, stage: FirstStage) -> bool:
+        """Take what was added since; False where it does not fit on the device."""
+        if len(self.pages) == len(stage):
+            return True
+        if not fits(self.device, "int8", stage.summary_bytes, self.pages):
+            return False
+        scale = torch.tensor(1 / 127, dtype=torch.float16)
+        for row in range(len(self.pages), len(stage)):
+            summary = torch.from_numpy(stage.summary(row))
+            self.pages.add_codes(summary, scale.expand(len(summary)), len(summary))
+        return True
+
+    def search(self, query: np.ndarray, n: int, allowed: np.ndarray) -> np.ndarray:
+        """The n allowed rows of the best summaries, rising."""
+        rows = None if allowed.all() else np.flatnonzero(allowed)
+        return np.sort(self.pages.best(query, n, rows))

@@ -85,7 +85,7 @@ def candidates(snapshot: Snapshot, request: Request, allowed: np.ndarray) -> np.
     everything = request.exhaustive or (snapshot.held is not None and request.candidates is None)
     if everything or len(rows) <= wanted:
         return rows
-    return np.sort(snapshot.first_stage.search(request.query.vectors, wanted, allowed))
+    return snapshot.candidates(request.query.vectors, wanted, allowed)
 
 
 def score_rows(snapshot: Snapshot, query: np.ndarray, rows: np.ndarray, aggregation: str = "max") -> Scores:

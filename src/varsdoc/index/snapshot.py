@@ -7,7 +7,8 @@ Its choices:
 - A document is taken whole or not at all: if its pages are not all there (a writer replaced it between the two reads),
   the documents are read again.
 - Codes are resident up to a budget; beyond it those of the candidates are taken from Lance. Both give the same scores.
-- With `hold`, codes lie on that device instead (scoring.device) as long as they fit there, and every page is scored.
+- With `hold`, codes lie on that device instead (scoring.device) as long as they fit there, and every page is scored;
+  summaries go there too when a search first asks for candidates.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from varsdoc.index.tidying import KEEP_VERSIONS
 from varsdoc.scoring.packed import PackedPages
 
 if TYPE_CHECKING:
+    from varsdoc.index.holding import HeldSummaries
     from varsdoc.scoring.device import DevicePages
 
 _LIGHT = ["version", "page", "id", "rows", "cols", "image_start", "width", "height"]
@@ -74,6 +76,7 @@ class Snapshot:
         self.first_stage = FirstStage(self.state.fingerprint.dim, **never)
         self.packed: PackedPages | None = PackedPages()
         self.held: DevicePages | None = None
+        self.held_summaries: HeldSummaries | None = None
         self._place = ""  # of the codes: device, memory or store
         self._row_ids = np.zeros(0, np.int64)  # Lance's, valid in the version of `_pages`
         self._rows: dict[tuple[str, int], int] = {}
@@ -174,7 +177,7 @@ class Snapshot:
         if self._place != "memory":
             self.packed = None
         if self._place != "device":
-            self.held = None
+            self.held = self.held_summaries = None
         columns = [*_LIGHT, "summary", *([] if self._place == "store" else ["codes"])]
         dim = self.state.fingerprint.dim
         summaries: list[np.ndarray] = []  # added together: each adding may build inverted lists anew
@@ -214,6 +217,18 @@ class Snapshot:
         return PackedPages.from_blobs([row["codes"] for row in self.read(rows.tolist(), ["codes"])]), np.arange(
             len(rows)
         )
+
+    def candidates(self, query: np.ndarray, n: int, allowed: np.ndarray) -> np.ndarray:
+        """The n allowed rows whose summaries fit a query best, rising; from the device where the codes lie there."""
+        if self.held is not None:
+            from varsdoc.index.holding import HeldSummaries
+
+            assert self._hold is not None
+            self.held_summaries = self.held_summaries or HeldSummaries(self._hold, self.first_stage.dim)
+            if self.held_summaries.follow(self.first_stage):
+                return self.held_summaries.search(query, n, allowed)
+            self.held_summaries = None
+        return np.sort(self.first_stage.search(query, n, allowed))
 
     def row(self, version: str, page: int) -> int | None:
         return self._rows.get((version, page))

@@ -191,6 +191,14 @@ class VarsDoc(nn.Module):
             self.fast = FastEncoder(self, compile, backend, graphs)
         return self
 
+    def prepare_on_gpu(self, *, compile: bool = False) -> VarsDoc:
+        """`prepare` where it pays and can be done: on CUDA, where a second copy of the weights fits well."""
+        if self.device.type == "cuda" and not lora.has_lora(self.backbone):
+            size = sum(parameter.nbytes for parameter in self.parameters())
+            if torch.cuda.mem_get_info(self.device)[0] > 3 * size:
+                self.prepare(compile=compile)
+        return self
+
     def prepared(self) -> FastEncoder | None:
         """The fast path, if `prepare` was called; made anew if a weight was written to since."""
         if self.fast is not None and self.fast.stale:

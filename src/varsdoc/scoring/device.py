@@ -1,4 +1,4 @@
-"""Pages held on a device: all codes uploaded once, every page scored exactly, no first stage.
+"""Pages held on a device: all codes uploaded once; every page, or those that are named, scored exactly.
 
 Codes lie in segments that are filled one after the other and never move: adding pages copies nothing that is there, and
 a collection may fill the device's memory. Rows are numbered in the order of adding, as in `PackedPages`; what a search
@@ -148,7 +148,7 @@ class DevicePages:
             )
         for row in range(len(packed)):
             codes, scales = _laid_out(packed.blob(row))
-            self._add(codes, scales, int(packed.tokens[row]))
+            self.add_codes(codes, scales, int(packed.tokens[row]))
 
     def add_vectors(self, pages: Sequence[Tensor]) -> None:
         """Pages as vectors (K, M, D): kept as they are in the codec's float dtype."""
@@ -159,9 +159,10 @@ class DevicePages:
                 raise InputError(
                     f"A page has shape {tuple(page.shape)}; give ({self.variants}, tokens, {self.dim}) with a token."
                 )
-            self._add(page.reshape(-1, self.dim).to(_NUMBERS[self.codec]), None, page.shape[1])
+            self.add_codes(page.reshape(-1, self.dim).to(_NUMBERS[self.codec]), None, page.shape[1])
 
-    def _add(self, codes: Tensor, scales: Tensor | None, tokens: int) -> None:
+    def add_codes(self, codes: Tensor, scales: Tensor | None, tokens: int) -> None:
+        """A page as the codec's own numbers (K * tokens, width), variant by variant; scales (K * tokens,) of int8."""
         if not self.segments or self.segments[-1].room < len(codes):
             self.segments.append(self._segment(len(codes)))
         self.segments[-1].add(codes, scales, tokens)
@@ -198,12 +199,21 @@ class DevicePages:
             total = variants.amax(-1) if aggregation == "max" else variants.mean(-1)
         return Scores(total, variants, lengths)
 
-    def search(self, query: Tensor | np.ndarray, k: int) -> tuple[Tensor, Tensor, Tensor]:
-        """The k best rows of one query, best first: rows (k,), scores (k,), of each variant (k, K), on the CPU."""
-        scores = self.score([query])
-        total, rows = scores.total[0].topk(min(k, len(self)))
-        found = torch.cat([rows[:, None].double(), total[:, None].double(), scores.variants[0, rows].double()], 1).cpu()
-        return found[:, 0].long(), found[:, 1].float(), found[:, 2:].float()
+    def search(
+        self, query: Tensor | np.ndarray, k: int, rows: np.ndarray | Sequence[int] | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The k best of these rows, or of all, best first: rows (k,), scores (k,), each variant's (k, K), on the CPU."""
+        scores = self.score([query], rows)
+        total, at = scores.total[0].topk(min(k, scores.total.shape[1]))
+        found = torch.cat([at[:, None].double(), total[:, None].double(), scores.variants[0, at].double()], 1).cpu()
+        at = found[:, 0].long()
+        return at if rows is None else torch.as_tensor(rows)[at], found[:, 1].float(), found[:, 2:].float()
+
+    def best(self, query: Tensor | np.ndarray, n: int, rows: np.ndarray | None = None) -> np.ndarray:
+        """The n best of these rows, or of all, in no order: the candidates of a search in two stages, on the CPU."""
+        total = self.score([query], rows).total[0]
+        at = total.topk(min(n, len(total)), sorted=False).indices.cpu().numpy()
+        return at if rows is None else rows[at]
 
     def _tiles(self, queries: list[Tensor]) -> QueryTiles:
         from varsdoc.scoring import fused

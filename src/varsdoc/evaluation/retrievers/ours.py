@@ -26,8 +26,11 @@ class VarsDocRetriever:
         model: VarsDoc | None = None,
         **options: Any,
     ) -> None:
-        self.model = model or VarsDoc.from_pretrained(
-            source, device=device, dtype=dtype, max_visual_tokens=max_visual_tokens, **options
+        self.model = (
+            model
+            or VarsDoc.from_pretrained(
+                source, device=device, dtype=dtype, max_visual_tokens=max_visual_tokens, **options
+            ).prepare_on_gpu()
         )
         config = self.model.config
         self.identity = Identity(
