@@ -202,7 +202,7 @@ class DevicePages:
     def search(
         self, query: Tensor | np.ndarray, k: int, rows: np.ndarray | Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """The k best of these rows, or of all, best first: rows (k,), scores (k,), each variant's (k, K), on the CPU."""
+        """The k best of these rows, or of all, best first: rows (k,), scores (k,), of variants (k, K), on the CPU."""
         scores = self.score([query], rows)
         total, at = scores.total[0].topk(min(k, scores.total.shape[1]))
         found = torch.cat([at[:, None].double(), total[:, None].double(), scores.variants[0, at].double()], 1).cpu()
