@@ -109,7 +109,7 @@ def main() -> None:
     sys.path.insert(0, str(HERE))
     import torch
 
-    from gpu_tools import Bench, machine
+    from gpu_tools import Bench, machine, watched
 
     if not chosen.tiny and not torch.cuda.is_available():
         sys.exit("This benchmark needs a CUDA device; --tiny runs its code paths on a CPU.")
@@ -123,10 +123,11 @@ def main() -> None:
         "machine": machine(bench.device),
         "sections": bench.results,
     }
-    for name in names:
-        bench.results[name] = run_section(bench, name)
-        write(result, chosen.out)
-        print(json.dumps({name: rounded(bench.results[name])}, indent=1), flush=True)
+    with watched(bench.device) as card:
+        for name in names:
+            bench.results[name] = run_section(bench, name) | {"card": card()}
+            write(result, chosen.out)
+            print(json.dumps({name: rounded(bench.results[name])}, indent=1), flush=True)
     failed = [name for name in names if "error" in bench.results[name]]
     if not bench.results.get("check", {}).get("all hold", True):
         failed.append("check")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import statistics
+import subprocess
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,6 +126,49 @@ def machine(device: torch.device) -> dict[str, Any]:
     else:
         facts["gpu"] = None
     return facts
+
+
+ASKED = {"SM MHz": "clocks.sm", "W": "power.draw", "degrees C": "temperature.gpu"}
+
+
+@contextmanager
+def watched(device: torch.device) -> Iterator[Callable[[], dict[str, dict[str, float]] | None]]:
+    """The card's clock, power and heat while a run goes on, twice a second, by nvidia-smi beside it.
+
+    Another card, or the same one after an hour of work, may run a quarter slower: a figure needs its clock beside it.
+    What is given tells least, median and most of each since it was last called; None where nothing was seen.
+    """
+    query = ["nvidia-smi", "-lms", "500", f"--query-gpu={','.join(ASKED.values())}", "--format=csv,noheader,nounits"]
+    process = None
+    with tempfile.NamedTemporaryFile("w") as written, Path(written.name).open() as lines:
+        if device.type == "cuda" and shutil.which(query[0]):
+            query.append(f"--id={device.index or 0}")
+            process = subprocess.Popen(query, stdout=written, stderr=subprocess.DEVNULL)
+        try:
+            yield lambda: _spread(lines.read().splitlines())
+        finally:
+            if process is not None:
+                process.terminate()
+                process.wait()
+
+
+def _spread(lines: list[str]) -> dict[str, dict[str, float]] | None:
+    seen = [line.split(",") for line in lines if line.count(",") == len(ASKED) - 1]
+    columns = {name: [_number(line[i]) for line in seen] for i, name in enumerate(ASKED)}
+    kept = {name: [x for x in column if x is not None] for name, column in columns.items()}
+    found = {
+        name: {"least": min(some), "median": statistics.median(some), "most": max(some)}
+        for name, some in kept.items()
+        if some
+    }
+    return found or None
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:  # "[N/A]"
+        return None
 
 
 class Ceilings:

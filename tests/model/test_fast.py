@@ -7,7 +7,7 @@ import torch
 
 import tiny
 from varsdoc.errors import ConfigError
-from varsdoc.model import PageBatch, VarsDoc
+from varsdoc.model import PageBatch, VarsConfig, VarsDoc
 from varsdoc.model.fast import FastEncoder, pieces
 from varsdoc.model.fast.layout import runs_of
 from varsdoc.model.fast.weights import ALIGN, vision_block
@@ -87,6 +87,41 @@ def test_queries_equal_the_reference_in_any_company() -> None:
     for i, vectors in enumerate(together):
         torch.testing.assert_close(vectors, expected.vectors[i, expected.mask[i]], atol=1e-5, rtol=0)
         torch.testing.assert_close(fast.queries([ids[i]])[0], vectors, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_a_second_model_of_other_widths_leaves_no_width_open() -> None:
+    """Kernels compiled for any width are slower; only rows, pages and branches may be open."""
+    open_sizes: list[tuple[str, tuple[object, ...]]] = []
+
+    def backend(graph: torch.fx.GraphModule, _: object) -> object:
+        for node in graph.graph.nodes:
+            found = node.meta.get("example_value") if node.op == "placeholder" else None
+            if isinstance(found, torch.Tensor) and not all(isinstance(size, int) for size in found.shape):
+                open_sizes.append((node.name, tuple(found.shape)))
+        return graph.forward
+
+    wide = tiny.backbone_config()
+    text, vision = wide.text_config, wide.vision_config
+    text.hidden_size, text.num_attention_heads, text.intermediate_size = 160, 5, 128
+    text.num_key_value_heads, text.rope_parameters["mrope_section"] = 1, [4, 6, 6]
+    vision.hidden_size, vision.num_heads, vision.intermediate_size, vision.out_hidden_size = 96, 3, 80, 160
+    second = VarsDoc(VarsConfig(wide, variants=3, branch_layers=2, dim=24), tiny.tokenizer())
+    tiny.randomise(second)
+    for model in (tiny.model(3, 2), second):
+        open_sizes.clear()
+        fast = FastEncoder(model, compiled=True, backend=backend)  # type: ignore[arg-type]
+        for sizes in (((140, 224),), ((84, 84), (84, 84)), ((112, 140),)):
+            batch = tiny.batch(model, sizes)
+            expected = model.forward_pages(batch, "reference").vectors
+            found = fast.pages(batch.pixels, batch.grids).unflatten(1, (len(sizes), -1)).transpose(0, 1)
+            torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    assert open_sizes
+    for name, shape in open_sizes:
+        if name != "l_lse_":  # (pages, heads, rows)
+            assert isinstance(shape[-1], int), (name, shape)
+        if len(shape) == 4:
+            assert isinstance(shape[1], int), (name, shape)
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,7 +52,6 @@ class FastEncoder:
         self.state = self._state()
         self.epsilon = float(text.config.rms_norm_eps)
         self.heads = int(text.config.num_attention_heads)
-        self.width = int(text.layers[0].self_attn.head_dim)
         self.scale = float(text.layers[0].self_attn.scaling)
         self.patches = patch_embedding(visual)
         self.vision = [vision_block(block) for block in visual.blocks]
@@ -65,6 +65,9 @@ class FastEncoder:
         self.prompt_ids = torch.tensor(self.processor.prompt_ids).to(device)
         self.full = frozenset(visual.config.fullatt_block_indexes)
         self.run = _pieces(compiled, backend)
+        if compiled:
+            blocks = (weight for block in (*self.vision, *self.blocks) for weight in block)
+            pieces.fix([self.patches, *blocks, *self.page_heads, *self.query_head])
         self.layouts: OrderedDict[Grids, PageLayout] = OrderedDict()
         self.graphs = QueryGraphs(self) if graphs and device.type == "cuda" else None
 
@@ -119,7 +122,7 @@ class FastEncoder:
         rows = self.text.embed_tokens(ids)
         turns = self._turns(rows, places.expand(3, -1))
         for w in self.blocks:
-            q, k, v = self.run.language_in(rows, w, *turns, self.epsilon, self.heads, self.width)
+            q, k, v = self.run.language_in(rows, w, *turns, self.epsilon)
             rows = self.run.language_out(rows, self._causal(q, k, v, runs), w, self.epsilon)
         return self.run.project(rows[None], self.text.norm.weight, *self.query_head, self.epsilon)[0]
 
@@ -138,9 +141,8 @@ class FastEncoder:
         unit = self.visual.config.spatial_merge_size**2
         pixels = pixels.view(len(layout.patches), unit, -1)[layout.patches].flatten(0, 1)
         rows = self.run.embed_patches(pixels, self.patches, self.mean, self.std)
-        heads = self.visual.config.num_heads
         for i, w in enumerate(self.vision):
-            q, k, v = self.run.vision_in(rows, w, *layout.turns, heads)
+            q, k, v = self.run.vision_in(rows, w, *layout.turns)
             attended = self._patch_attention(q, k, v, layout, i in self.full)
             rows = self.run.vision_out(rows, attended, w)
         cells = self.visual.merger(rows)
@@ -176,7 +178,7 @@ class FastEncoder:
     def _shared_block(self, i: int, rows: Tensor, turns: Turns, layout: PageLayout) -> Tensor:
         """The page never sees a probe; probe k sees the page and the probes up to itself."""
         w = self.blocks[i]
-        q, k, v = self.run.language_in(rows, w, *turns, self.epsilon, self.heads, self.width)
+        q, k, v = self.run.language_in(rows, w, *turns, self.epsilon)
         attended = self._causal(q, k, v, layout.runs)
         if self.plan.probes:
             attended = torch.cat([attended, self._probes(q, k, v, layout)])
@@ -202,7 +204,7 @@ class FastEncoder:
         k, m, last = self.plan.variants, layout.tokens, len(self.blocks) - 1
         # All branches enter the first branched block with the same rows.
         w = self.blocks[first]
-        q, keys, v = self.run.language_in(rows, w, *turns, self.epsilon, self.heads, self.width)
+        q, keys, v = self.run.language_in(rows, w, *turns, self.epsilon)
         attended = self._merged(q, keys, v, layout, range(k))
         documents = self.run.language_out(rows[:m].repeat(k, 1), attended.flatten(0, 1), w, self.epsilon)
         documents = documents.unflatten(0, (k, m))
@@ -217,7 +219,7 @@ class FastEncoder:
     def _branched_block(self, i: int, rows: Tensor, turns: Turns, layout: PageLayout, is_last: bool) -> Tensor:
         """In the last block probes are keys only."""
         w, m = self.blocks[i], layout.tokens
-        q, k, v = self.run.language_in(rows, w, *turns, self.epsilon, self.heads, self.width)
+        q, k, v = self.run.language_in(rows, w, *turns, self.epsilon)
         branches = range(self.plan.variants)
         attended = torch.cat([self._merged(q[b], k[b], v[b], layout, range(b, b + 1)) for b in branches])
         if is_last:
@@ -253,13 +255,19 @@ class _Pieces:
         if compiled:  # rows packed and by branch, one branch and several, first size and open size: more than eight
             torch._dynamo.config.recompile_limit = max(RECOMPILE_LIMIT, torch._dynamo.config.recompile_limit)
 
-        def made(function: Callable[..., Any]) -> Any:
-            return torch.compile(function, backend=backend) if compiled else function
+        def made(function: Callable[..., Any], **fixed: tuple[int, ...]) -> Any:
+            names = [*signature(function).parameters]
+            places = {names.index(name): dims for name, dims in fixed.items()}
+            return pieces.Compiled(function, backend, places) if compiled else function
 
-        self.embed_patches = made(pieces.embed_patches)
-        self.vision_in, self.vision_out = made(pieces.vision_in), made(pieces.vision_out)
-        self.language_in, self.language_out = made(pieces.language_in), made(pieces.language_out)
-        self.merge_own, self.project = made(pieces.merge_own), made(pieces.project)
+        last, heads_too = (-1,), (1, 3)
+        self.embed_patches = made(pieces.embed_patches, pixels=last)
+        self.vision_in = made(pieces.vision_in, x=last, cos=last, sin=last)
+        self.vision_out = made(pieces.vision_out, x=last, attended=last)
+        self.language_in = made(pieces.language_in, x=last, cos=last, sin=last)
+        self.language_out = made(pieces.language_out, x=last, attended=last)
+        self.merge_own = made(pieces.merge_own, out=heads_too, q=heads_too, own_k=heads_too, own_v=heads_too)
+        self.project = made(pieces.project, x=last)
 
 
 def _of(x: Tensor, run: Run) -> Tensor:
