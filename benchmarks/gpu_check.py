@@ -10,9 +10,11 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
-from gpu_scoring import DIM, random_codes, reference
+from gpu_scoring import DIM, random_codes, random_summaries, reference
 from gpu_tools import Bench, random_model, small_backbone
 from varsdoc.model import PageBatch, VarsDoc
 from varsdoc.model.fast import FastEncoder
@@ -32,6 +34,7 @@ def check(bench: Bench) -> dict[str, Any]:
         "fast path, float32, compiled": lambda: _pages(bench, torch.float32, True),
         "fast path, bfloat16, compiled": lambda: _pages(bench, torch.bfloat16, True),
         "questions, graph": lambda: _questions(bench),
+        "searches, graph": lambda: _searches(bench),
     }
     for name, run in checks.items():
         found[name] = _result(run)
@@ -132,3 +135,24 @@ def _questions(bench: Bench) -> float:
         expected = model.forward_queries(batch, "reference").vectors[0]
         worst = max(worst, (fast.queries([ids])[0] - expected).abs().max().item() / 1e-4)
     return worst
+
+
+def _searches(bench: Bench) -> float:
+    """CUDA graphs of whole searches, in one stage and two, against the same without; other lengths, then more pages."""
+    p, k, m = (9, 2, 20) if bench.tiny else (500, 3, 100)
+    pages, summaries = random_codes(bench, "binary", p, k, m), random_summaries(bench, p, k, m)
+    worst = 0.0
+    for i, tokens in enumerate((5, 17, 30, 17)):
+        query = bench.random_unit(tokens, DIM, dtype=torch.float32, seed=i + 1)
+        among = np.sort(summaries.best(query, p // 2))
+        worst = max(worst, _difference(pages.search(query, 5), pages.search(query, 5, np.arange(p))))
+        worst = max(worst, _difference(pages.search_in_two(query, 5, summaries, p // 2), pages.search(query, 5, among)))
+    pages.add_codes(pages.segments[0].codes[: k * m].flip(0), None, m)
+    worst = max(worst, _difference(pages.search(query, 5), pages.search(query, 5, np.arange(p + 1))))
+    return worst if pages.replays is not None else float("inf")
+
+
+def _difference(found: tuple[Tensor, ...], expected: tuple[Tensor, ...]) -> float:
+    if not torch.equal(found[0], expected[0]):
+        return float("inf")
+    return max((a - b).abs().max().item() for a, b in zip(found[1:], expected[1:], strict=True)) / 1e-4

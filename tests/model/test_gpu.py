@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 import tiny
+from varsdoc.scoring.device import DevicePages
 
 pytestmark = [
     pytest.mark.gpu,
@@ -84,3 +86,24 @@ def test_encoding_and_scoring_end_on_the_cpu() -> None:
         atol=1e-3,
         rtol=0,
     )
+
+
+def test_searches_replayed_from_graphs_are_the_same() -> None:
+    generator = torch.Generator().manual_seed(0)
+    pages = DevicePages("binary", variants=2, dim=128, device="cuda")
+    summaries = DevicePages("int8", variants=1, dim=128, device="cuda")
+    for _ in range(60):
+        pages.add_codes(torch.randint(0, 256, (2 * 30, 16), dtype=torch.uint8, generator=generator), None, 30)
+        vectors = torch.randint(-127, 128, (8, 128), dtype=torch.int8, generator=generator)
+        summaries.add_codes(vectors, torch.full((8,), 1 / 127, dtype=torch.float16), 8)
+    for tokens in (5, 17, 30, 17, 200):
+        query = torch.randn(tokens, 128, generator=generator)
+        among = np.sort(summaries.best(query, 20))
+        pairs = (pages.search(query, 5), pages.search(query, 5, np.arange(len(pages))))
+        in_two = (pages.search_in_two(query, 5, summaries, 20), pages.search(query, 5, among))
+        for found, expected in (pairs, in_two):
+            assert found[0].tolist() == expected[0].tolist()
+            torch.testing.assert_close(found[1:], expected[1:])
+    assert pages.replays is not None, "no graph failed"
+    pages.add_codes(torch.full((2 * 30, 16), 255, dtype=torch.uint8), None, 30)
+    assert pages.search(torch.ones(3, 128), 1)[0].tolist() == [60], "the new page"

@@ -157,6 +157,28 @@ def test_search_among_some_rows_and_the_best_of_them() -> None:
     assert sorted(pages.best(query, 3).tolist()) == sorted(every[:3])
     assert sorted(pages.best(query, 2, some).tolist()) == sorted(every[1:3])
     assert sorted(pages.best(query, 9, some).tolist()) == some.tolist()
+    assert pages.search(query, 3, [])[0].tolist() == []
+
+
+@pytest.mark.parametrize("segment_bytes", [1 << 20, 1])
+def test_search_in_two_stages(segment_bytes: int) -> None:
+    """One segment without waiting for the candidates, several with; graphs are a GPU's (tests/model/test_gpu.py)."""
+    lengths = [20, 4, 9, 17, 30, 11, 8]
+    pages = DevicePages.of(packed("binary", lengths), DEVICE, segment_bytes=segment_bytes)
+    summaries = DevicePages("int8", 1, 128, DEVICE)
+    rng = np.random.default_rng(8)
+    for length in lengths:
+        vectors = torch.from_numpy(rng.integers(-127, 128, (length, 128), dtype=np.int8))
+        summaries.add_codes(vectors, torch.full((length,), 1 / 127, dtype=torch.float16), length)
+    query = unit(6, 128, seed=3)
+    rows, scores, variants = pages.search_in_two(query, 3, summaries, 4)
+    expected = pages.search(query, 3, np.sort(summaries.best(query, 4)))
+    assert rows.tolist() == expected[0].tolist()
+    assert torch.equal(scores, expected[1])
+    assert torch.equal(variants, expected[2])
+    assert len(pages.search_in_two(query, 9, summaries, 99)[0]) == len(lengths)
+    with pytest.raises(InputError, match="same pages"):
+        pages.search_in_two(query, 3, DevicePages("int8", 1, 128, DEVICE), 4)
 
 
 def test_pages_are_added_without_moving_what_is_there() -> None:

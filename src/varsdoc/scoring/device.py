@@ -8,8 +8,10 @@ vectors of a size that it does not take, plain PyTorch (scoring.streamed).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +24,9 @@ from varsdoc.scoring.codes import eighths
 from varsdoc.scoring.maxsim import Scores
 from varsdoc.scoring.packed import PackedPages, check_rows
 from varsdoc.scoring.query_tiles import QueryTiles
+from varsdoc.scoring.replay import Replays, Work
 
+logger = logging.getLogger(__name__)
 SEGMENT_BYTES = 1 << 30
 HELD_AS = {"int4": "int8"}  # no kernel reads half bytes: the same numbers in whole ones, so the same scores
 _NUMBERS = {"float16": torch.float16, "bfloat16": torch.bfloat16, "int8": torch.int8, "binary": torch.uint8}
@@ -112,6 +116,7 @@ class DevicePages:
         self.segments: list[Segment] = []
         self.width = (dim + 7) // 8 if codec == "binary" else dim
         self._segment_bytes = segment_bytes
+        self.replays: Replays | None = Replays()  # None: no graphs
         self.fused = can_fuse(self.device, codec, dim) if fused is None else fused
 
     @classmethod
@@ -163,6 +168,8 @@ class DevicePages:
 
     def add_codes(self, codes: Tensor, scales: Tensor | None, tokens: int) -> None:
         """A page as the codec's own numbers (K * tokens, width), variant by variant; scales (K * tokens,) of int8."""
+        if self.replays is not None:
+            self.replays.forget()
         if not self.segments or self.segments[-1].room < len(codes):
             self.segments.append(self._segment(len(codes)))
         self.segments[-1].add(codes, scales, tokens)
@@ -199,15 +206,31 @@ class DevicePages:
             total = variants.amax(-1) if aggregation == "max" else variants.mean(-1)
         return Scores(total, variants, lengths)
 
+    @torch.no_grad()
     def search(
         self, query: Tensor | np.ndarray, k: int, rows: np.ndarray | Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The k best of these rows, or of all, best first: rows (k,), scores (k,), of variants (k, K), on the CPU."""
-        scores = self.score([query], rows)
-        total, at = scores.total[0].topk(min(k, scores.total.shape[1]))
-        found = torch.cat([at[:, None].double(), total[:, None].double(), scores.variants[0, at].double()], 1).cpu()
-        at = found[:, 0].long()
-        return at if rows is None else torch.as_tensor(rows)[at], found[:, 1].float(), found[:, 2:].float()
+        if rows is None:
+            return self._answer(query, ("all", k), lambda q: (self._found(q, k), self._held(q)))
+        return _split(self._found(self._query(query, 0), k, check_rows(rows, len(self))))
+
+    @torch.no_grad()
+    def search_in_two(
+        self, query: Tensor | np.ndarray, k: int, summaries: DevicePages, n: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`search` among the n rows whose summaries (one variant each) fit best, without waiting in between."""
+        if len(summaries) != len(self) or summaries.dim != self.dim or summaries.device != self.device:
+            raise InputError("Summaries must be of the same pages, width and device.")
+        if len(self.segments) != 1:  # which segment a row lies in is known on the host alone
+            return self.search(query, k, np.sort(summaries.best(query, n)))
+
+        def work(q: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
+            total = summaries.score([q]).total[0]
+            rows = total.topk(min(n, len(total)), sorted=False).indices
+            return self._found(q, k, rows), (*self._held(q), *summaries._held(q), summaries)
+
+        return self._answer(query, ("two", id(summaries), len(summaries), k, n), work)
 
     def best(self, query: Tensor | np.ndarray, n: int, rows: np.ndarray | None = None) -> np.ndarray:
         """The n best of these rows, or of all, in no order: the candidates of a search in two stages, on the CPU."""
@@ -215,28 +238,70 @@ class DevicePages:
         at = total.topk(min(n, len(total)), sorted=False).indices.cpu().numpy()
         return at if rows is None else rows[at]
 
+    def _found(self, query: Tensor, k: int, rows: np.ndarray | Tensor | None = None) -> Tensor:
+        """(k, 2 + K) float64: row, score, score of each variant, best first, on the device."""
+        if not len(self) or (rows is not None and not len(rows)):
+            return torch.zeros(0, 2 + self.variants, dtype=torch.float64, device=self.device)
+        tiles = self._tiles([query]) if self.fused else None
+        variants = self._run([query], tiles, rows, self.variants, 1)[0]
+        total, at = variants.amax(-1).topk(min(k, len(variants)))
+        if rows is None:
+            number = at
+        else:
+            number = (torch.from_numpy(rows).to(self.device) if isinstance(rows, np.ndarray) else rows)[at]
+        return torch.cat([number[:, None].double(), total[:, None].double(), variants[at].double()], 1)
+
+    def _held(self, query: Tensor) -> tuple[Any, ...]:
+        """What scoring a query reads beside it: a graph must hold it."""
+        from varsdoc.scoring.query_tiles import bit_order, flat_queries
+
+        parts = [(s.codes, s.scales, s.places, s.everything) for s in self.segments]
+        return (*parts, flat_queries([query], self.codec)[2], bit_order(self.dim, self.device))
+
+    def _answer(self, query: Tensor | np.ndarray, asked: Hashable, work: Work) -> tuple[Tensor, Tensor, Tensor]:
+        """Through a CUDA graph where that can be."""
+        if self.replays is not None and self.device.type == "cuda" and self.fused and len(self):
+            try:
+                found = self.replays.run(self._checked(query, 0), self.device, asked, work)
+            except RuntimeError as error:
+                logger.warning("searches are launched one by one: a CUDA graph failed (%s)", error)
+                found = self.replays = None
+            if found is not None:
+                return _split(found)
+        return _split(work(self._query(query, 0))[0])
+
     def _tiles(self, queries: list[Tensor]) -> QueryTiles:
         from varsdoc.scoring import fused
 
         return fused.make_tiles(queries, self.codec)
 
     def _query(self, query: Tensor | np.ndarray, i: int) -> Tensor:
+        return self._checked(query, i).to(self.device, non_blocking=True)
+
+    def _checked(self, query: Tensor | np.ndarray, i: int) -> Tensor:
         tensor = torch.from_numpy(query) if isinstance(query, np.ndarray) else query
         if tensor.ndim != 2 or tensor.shape[1] != self.dim or not len(tensor):
             raise InputError(
                 f"query {i} has shape {tuple(tensor.shape)}; give (tokens, {self.dim}) with at least one token."
             )
-        return tensor.to(self.device, non_blocking=True)
+        return tensor
 
     def _run(
-        self, queries: list[Tensor], tiles: QueryTiles | None, rows: np.ndarray | None, variants: int, span: int
+        self,
+        queries: list[Tensor],
+        tiles: QueryTiles | None,
+        rows: np.ndarray | Tensor | None,
+        variants: int,
+        span: int,
     ) -> Tensor:
-        """(Q, rows, variants), segment by segment."""
+        """(Q, rows, variants), segment by segment. Rows on the device are those of an only segment."""
         parts, order = [], []
         for segment in self.segments:
             starts, tokens = segment.places
             if rows is None:
                 pages = segment.everything
+            elif isinstance(rows, Tensor):
+                pages = rows.int()
             else:
                 here = np.flatnonzero((rows >= segment.first_row) & (rows < segment.first_row + len(segment)))
                 if not len(here):
@@ -251,10 +316,16 @@ class DevicePages:
             else:
                 parts.append(streamed.best_of_runs(queries, *layout))
         whole = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-        if rows is None or (len(order) == 1) or bool((np.diff(np.concatenate(order)) > 0).all()):
+        if not order or len(order) == 1 or bool((np.diff(np.concatenate(order)) > 0).all()):
             return whole
         back = torch.from_numpy(np.argsort(np.concatenate(order))).to(self.device)
         return whole[:, back]
+
+
+def _split(found: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Rows, scores, scores of variants, fetched at once."""
+    found = found.cpu()
+    return found[:, 0].long(), found[:, 1].float(), found[:, 2:].float()
 
 
 def _laid_out(blob: Blob) -> tuple[Tensor, Tensor | None]:
