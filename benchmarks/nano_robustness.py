@@ -30,7 +30,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image, ImageOps
-from torch.nn.utils.rnn import pad_sequence
 from tqdm import tqdm
 
 from varsdoc import __version__
@@ -42,10 +41,9 @@ from varsdoc.evaluation.statistics import bootstrap_interval, paired_test
 from varsdoc.model import VarsDoc
 from varsdoc.model.ahead import ahead
 from varsdoc.model.patches import Patches
+from varsdoc.scoring.device import DevicePages
 from varsdoc.training.generator import Wear
 from varsdoc.training.generator.degrade import degrade
-from varsdoc.training.reading.bank import fused_part
-from varsdoc.training.scoring import score_all
 
 SCAN = Wear(skew=1.5, light=0.25, blur=0.5, noise=12.0, specks=300, jpeg=40, contrast=0.85, paper=230)
 BATCH = 16
@@ -91,23 +89,23 @@ class Scorer:
     def __init__(self, model: VarsDoc, judged: JudgedSet) -> None:
         self.model = model
         queries = model.encode_queries([query.text for query in judged.queries], progress=False)
-        self.vectors = pad_sequence(queries, batch_first=True).to(model.device)
-        mask = pad_sequence([torch.ones(len(query), dtype=torch.bool) for query in queries], batch_first=True)
-        self.mask = mask.to(model.device)
+        self.queries = [query.float().to(model.device) for query in queries]
         shape = (len(queries), len(judged.pages))
         self.sums = np.empty((*shape, model.config.variants), dtype=np.float32)
         self.fused = np.empty(shape, dtype=np.float32)
 
     def take(self, start: int, patches: list[Patches]) -> None:
-        for i, page in enumerate(self.model.encode_pages(patches, progress=False), start):
-            held = page.variants.to(self.model.device)[None]  # (1, K, M, d)
-            every = torch.ones(1, held.shape[2], dtype=torch.bool, device=self.model.device)
-            self.sums[:, i] = score_all(self.vectors, self.mask, held, every)[:, 0].float().cpu().numpy()
-            together = score_all(self.vectors, self.mask, *fused_part(held, every))
-            self.fused[:, i] = together[:, 0, 0].float().cpu().numpy()
+        """Pages in float16, as `varsdoc eval` and an index have them."""
+        pages = [page.variants for page in self.model.encode_pages(patches, progress=False)]
+        size = 2 * sum(page.numel() for page in pages)
+        held = DevicePages("float16", pages[0].shape[0], pages[0].shape[2], self.model.device, segment_bytes=size)
+        held.add_vectors(pages)
+        found = held.score(self.queries, aggregation="fused")
+        self.sums[:, start : start + len(pages)] = found.variants.cpu().numpy()
+        self.fused[:, start : start + len(pages)] = found.total.cpu().numpy()
 
     def scores(self) -> Scores:
-        return Scores(self.sums, self.fused, self.mask.sum(1).cpu().numpy())
+        return Scores(self.sums, self.fused, np.array([len(query) for query in self.queries]))
 
 
 @torch.inference_mode()
