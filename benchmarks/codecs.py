@@ -15,7 +15,7 @@ import argparse
 import shlex
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +135,7 @@ def main() -> None:
         datasets[judged.name] = measure_folder(judged, retriever, cache, asked.codecs.split(","))
         content = {
             "command": shlex.join(["python", "benchmarks/codecs.py", *words]),
-            "model": {
-                "name": retriever.identity.name,
-                "hash": retriever.identity.hash,
-                "dtype": "float32",
-                "device": retriever.identity.device,
-            },
+            "model": asdict(retriever.identity),
             "default": choose(datasets),
             "datasets": datasets,
             "machine": machine(),

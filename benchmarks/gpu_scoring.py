@@ -195,7 +195,7 @@ def million(bench: Bench) -> dict[str, Any]:
     summaries = random_summaries(bench, p, k, m)
     found["summaries GB"] = summaries.nbytes / 1e9
     found["one query in two stages, top 10 on the host"] = bench.latency(
-        lambda: staged(pages, summaries, wanted)(queries[0]), 20
+        lambda: pages.search_in_two(queries[0], 10, summaries, wanted), 20
     )
     sample = torch.randperm(p, generator=torch.Generator().manual_seed(5))[:64]
     exact = reference(pages, queries, sample)
@@ -206,15 +206,11 @@ def million(bench: Bench) -> dict[str, Any]:
     return found
 
 
-def staged(pages: DevicePages, summaries: DevicePages, wanted: int) -> Callable[[Tensor], Any]:
-    """Summaries choose, codes decide."""
-    return lambda query: pages.search_in_two(query, 10, summaries, wanted)
-
-
 def latency(bench: Bench) -> dict[str, Any]:
     """A question in words to its ten best of 5,000 pages, wall clock: encoding and search, K = 1, 3, 5 in turns."""
     p, _, m = sizes(bench)
-    found: dict[str, Any] = {"pages": p, "tokens": m, "question": QUESTION}
+    wanted = default_candidates(p)
+    found: dict[str, Any] = {"pages": p, "tokens": m, "question": QUESTION, "candidates of two stages": wanted}
     whole: dict[str, Callable[[], Any]] = {}
     parts: dict[str, Callable[[], Any]] = {}
     for k in (1, 3, 5):
@@ -230,7 +226,11 @@ def latency(bench: Bench) -> dict[str, Any]:
         for name in ("bfloat16", "binary"):
             if name == "binary":
                 pages = random_codes(bench, name, p, k, m)
-                two = staged(pages, random_summaries(bench, p, k, m), default_candidates(p))
+                summaries = random_summaries(bench, p, k, m)
+
+                def two(asked: Tensor, pages: DevicePages = pages, summaries: DevicePages = summaries) -> Any:
+                    return pages.search_in_two(asked, 10, summaries, wanted)
+
                 parts[f"K={k}, search alone, {name} in two stages"] = lambda two=two, query=query: two(query)
                 whole[f"K={k}, encoding + search, {name} in two stages"] = lambda two=two, encode=encode: two(encode())
             else:
@@ -243,7 +243,6 @@ def latency(bench: Bench) -> dict[str, Any]:
     found |= bench.latency_in_turns(whole) | bench.latency_in_turns(parts)
     for k in (1, 3, 5):
         models(bench, k).fast = None
-    found["candidates of two stages"] = default_candidates(p)
     took = {
         name: {k: found[f"K={k}, encoding + search, {name}"]["p50 ms"] for k in (1, 3, 5)}
         for name in ("bfloat16", "binary", "binary in two stages")

@@ -86,13 +86,13 @@ class FirstStage:
         return 0 if self._clusters is None else self._clusters.nbytes
 
     @property
-    def summary_bytes(self) -> int:
+    def shelf_bytes(self) -> int:
         return sum(shelf.summaries.nbytes for shelf in self._shelves.values())
 
     @property
     def nbytes(self) -> int:
         """Bytes of summaries and lists, in memory."""
-        held = self.summary_bytes + sum(shelf.rows.nbytes for shelf in self._shelves.values())
+        held = self.shelf_bytes + sum(shelf.rows.nbytes for shelf in self._shelves.values())
         held += self._length.nbytes + self._place.nbytes + self._alive.nbytes
         return held + self.list_bytes
 

@@ -59,7 +59,7 @@ class HeldSummaries:
         """Take what was added since; False where it does not fit on the device."""
         if len(self.pages) == len(stage):
             return True
-        if not fits(self.device, "int8", stage.summary_bytes, self.pages):
+        if not fits(self.device, "int8", stage.shelf_bytes, self.pages):
             return False
         scale = torch.tensor(1 / 127, dtype=torch.float16)
         for row in range(len(self.pages), len(stage)):

@@ -192,7 +192,10 @@ class DevicePages:
         if aggregation not in ("max", "mean", "fused"):
             raise ConfigError(f"There is no aggregation {aggregation!r}; use max, mean or fused.")
         asked = [self._query(query, i) for i, query in enumerate(queries)]
-        chosen = None if rows is None else check_rows(rows, len(self))
+        return self._scored(asked, None if rows is None else check_rows(rows, len(self)), aggregation)
+
+    def _scored(self, asked: list[Tensor], chosen: np.ndarray | Tensor | None, aggregation: str = "max") -> Scores:
+        """Queries on the device; rows on the device are those of an only segment."""
         count = len(self) if chosen is None else len(chosen)
         lengths = torch.tensor([len(query) for query in asked])
         if not asked or not count:
@@ -226,25 +229,26 @@ class DevicePages:
             return self.search(query, k, np.sort(summaries.best(query, n)))
 
         def work(q: Tensor) -> tuple[Tensor, tuple[Any, ...]]:
-            total = summaries.score([q]).total[0]
-            rows = total.topk(min(n, len(total)), sorted=False).indices
-            return self._found(q, k, rows), (*self._held(q), *summaries._held(q), summaries)
+            return self._found(q, k, summaries._best(q, n)), (*self._held(q), *summaries._held(q), summaries)
 
         return self._answer(query, ("two", id(summaries), len(summaries), k, n), work)
 
+    @torch.no_grad()
     def best(self, query: Tensor | np.ndarray, n: int, rows: np.ndarray | None = None) -> np.ndarray:
         """The n best of these rows, or of all, in no order: the candidates of a search in two stages, on the CPU."""
-        total = self.score([query], rows).total[0]
-        at = total.topk(min(n, len(total)), sorted=False).indices.cpu().numpy()
+        at = self._best(self._query(query, 0), n, None if rows is None else check_rows(rows, len(self))).cpu().numpy()
         return at if rows is None else rows[at]
+
+    def _best(self, query: Tensor, n: int, rows: np.ndarray | None = None) -> Tensor:
+        """Which of these rows, or of all, on the device."""
+        total = self._scored([query], rows).total[0]
+        return total.topk(min(n, len(total)), sorted=False).indices
 
     def _found(self, query: Tensor, k: int, rows: np.ndarray | Tensor | None = None) -> Tensor:
         """(k, 2 + K) float64: row, score, score of each variant, best first, on the device."""
-        if not len(self) or (rows is not None and not len(rows)):
-            return torch.zeros(0, 2 + self.variants, dtype=torch.float64, device=self.device)
-        tiles = self._tiles([query]) if self.fused else None
-        variants = self._run([query], tiles, rows, self.variants, 1)[0]
-        total, at = variants.amax(-1).topk(min(k, len(variants)))
+        scores = self._scored([query], rows)
+        variants = scores.variants[0]
+        total, at = scores.total[0].topk(min(k, len(variants)))
         if rows is None:
             number = at
         else:
@@ -294,7 +298,7 @@ class DevicePages:
         variants: int,
         span: int,
     ) -> Tensor:
-        """(Q, rows, variants), segment by segment. Rows on the device are those of an only segment."""
+        """(Q, rows, variants), segment by segment."""
         parts, order = [], []
         for segment in self.segments:
             starts, tokens = segment.places

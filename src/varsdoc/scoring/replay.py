@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 STEP, LONGEST = 8, 128  # tokens; longer queries are launched kernel by kernel
 MOST = 32  # graphs kept
+Result = TypeVar("Result")
 Work = Callable[[Tensor], tuple[Tensor, tuple[Any, ...]]]
 
 
@@ -42,13 +43,15 @@ class Replays:
 
         work  padded query on the device -> what is found, and what it read beside the query
         """
-        length = -(-len(query) // STEP) * STEP
-        if length > LONGEST:
+        length = bucket(len(query))
+        if length is None:
             return None
         key = (length, query.shape[1], query.dtype, asked)
         graph = self._graphs.get(key)
         if graph is None:
-            graph = self._graphs[key] = _capture(query.new_zeros(length, query.shape[1], device=device), work)
+            buffer = query.new_ones(length, query.shape[1], device=device)  # a query of zeros has no scale
+            replayed, (found, held) = capture(device, lambda: work(buffer))
+            graph = self._graphs[key] = _Graph(replayed, buffer, found, held)
             while len(self._graphs) > MOST:
                 self._graphs.popitem(last=False)
         self._graphs.move_to_end(key)
@@ -58,17 +61,26 @@ class Replays:
         return graph.found
 
 
-def _capture(query: Tensor, work: Work) -> _Graph:
-    query[:, 0] = 1  # a query of zeros has no scale
-    device = query.device
+def bucket(length: int) -> int | None:
+    """The padded length that a question or query of this length runs at; None: too long for a graph.
+
+    >>> bucket(1), bucket(24), bucket(25), bucket(500)
+    (8, 24, 32, None)
+    """
+    padded = -(-length // STEP) * STEP
+    return padded if padded <= LONGEST else None
+
+
+def capture(device: torch.device, work: Callable[[], Result]) -> tuple[Any, Result]:
+    """A CUDA graph of `work`, and what it wrote there. Whatever `work` reads must be held as long as the graph is."""
     with torch.cuda.device(device):
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):  # compiles kernels and fills caches outside of the capture
-            for _ in range(2):
-                work(query)
+        with torch.cuda.stream(side):  # compiles, chooses kernels and fills caches and pools outside of the capture
+            for _ in range(3):
+                work()
         torch.cuda.current_stream(device).wait_stream(side)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found, held = work(query)
-    return _Graph(graph, query, found, held)
+            found = work()
+    return graph, found

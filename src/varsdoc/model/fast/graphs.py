@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from varsdoc.scoring.replay import bucket, capture
+
 if TYPE_CHECKING:
     from varsdoc.model.fast.encoder import FastEncoder
-
-STEP, LONGEST = 8, 128  # tokens; longer questions are launched kernel by kernel
 
 
 @dataclass(frozen=True)
@@ -21,16 +21,6 @@ class _Graph:
     ids: Tensor  # (length,) what it reads
     places: Tensor  # (length,) and this too: memory that is not held is given to others, and the graph goes on reading
     vectors: Tensor  # (length, dim) what it writes
-
-
-def bucket(length: int) -> int | None:
-    """The padded length that a question of this length runs at.
-
-    >>> bucket(1), bucket(24), bucket(25), bucket(500)
-    (8, 24, 32, None)
-    """
-    padded = -(-length // STEP) * STEP
-    return padded if padded <= LONGEST else None
 
 
 class QueryGraphs:
@@ -58,13 +48,5 @@ class QueryGraphs:
         device = self._encoder.model.device
         ids = torch.zeros(length, dtype=torch.long, device=device)
         places, runs = torch.arange(length, device=device), runs_of([length])
-        side = torch.cuda.Stream(device)
-        side.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(side):  # compiles, chooses kernels and fills pools outside of the capture
-            for _ in range(3):
-                self._encoder.query_rows(ids, places, runs)
-        torch.cuda.current_stream(device).wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            vectors = self._encoder.query_rows(ids, places, runs)
+        graph, vectors = capture(device, lambda: self._encoder.query_rows(ids, places, runs))
         return _Graph(graph, ids, places, vectors)
