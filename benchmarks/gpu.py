@@ -1,15 +1,16 @@
 """One GPU at full size, in one run: pages for K = 1, 3, 5, the pipeline, MaxSim, a million pages, latency, memory.
 
     PYTHONPATH=src python benchmarks/gpu.py --out gpu.json --flash-maxsim FOLDER      # all sections, about 7 minutes
-    PYTHONPATH=src python benchmarks/gpu.py --sections check,ceilings,maxsim,codes,million --out a.json
+    PYTHONPATH=src python benchmarks/gpu.py --sections check,tests,ceilings,maxsim,codes,million --out a.json
     PYTHONPATH=src python benchmarks/gpu.py --sections ceilings,vision,forward,pipeline,latency,memory --out b.json
     PYTHONPATH=src python benchmarks/gpu.py --join a.json b.json                      # -> benchmarks/results/gpu.json
     PYTHONPATH=src python benchmarks/gpu.py --check --out check.json                  # the checks alone; exit 1: failed
     PYTHONPATH=src python benchmarks/gpu.py --tiny --out tiny.json                    # every code path, on a CPU
 
-Needs torch, transformers, triton, tokenizers and Pillow; FOLDER holds the unpacked flash-maxsim wheel. A section that
-fails says why in its place and the others go on; the file is written after each. Weights are random, of the true shape
-of Qwen2.5-VL-3B; speed does not depend on their values. Shares are of ceilings measured in the same run.
+Needs torch, transformers, triton, tokenizers, Pillow and, for `tests`, pytest; FOLDER holds the unpacked flash-maxsim
+wheel. A section that fails says why in its place and the others go on; the file is written after each. Weights are
+random, of the true shape of Qwen2.5-VL-3B; speed does not depend on their values. Shares are of ceilings measured in
+the same run.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-SECTIONS = ("check", "ceilings", "maxsim", "codes", "million", "vision", "forward", "pipeline", "latency", "memory")
+SECTIONS = (
+    *("check", "tests", "ceilings", "maxsim", "codes", "million"),
+    *("vision", "forward", "pipeline", "latency", "memory"),
+)
 
 
 def arguments() -> argparse.Namespace:
@@ -75,14 +79,14 @@ def rounded(x: Any) -> Any:
 def run_section(bench: Any, name: str) -> dict[str, Any]:
     import torch
 
-    from gpu_check import check
+    from gpu_check import check, tests
     from gpu_encoding import forward, memory, pipeline, vision
     from gpu_scoring import codes, latency, maxsim, million
     from gpu_tools import ceilings
 
     encoding = {"vision": vision, "forward": forward, "pipeline": pipeline, "memory": memory}
     scoring = {"maxsim": maxsim, "codes": codes, "million": million, "latency": latency}
-    sections = {"check": check, "ceilings": ceilings, **encoding, **scoring}
+    sections = {"check": check, "tests": tests, "ceilings": ceilings, **encoding, **scoring}
     start = time.perf_counter()
     try:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Section `check` of benchmarks/gpu.py: what the tests marked gpu hold, without pytest, on this card.
+"""Sections `check` and `tests` of benchmarks/gpu.py: what the figures rest on, and the tests marked gpu, on this card.
 
 A check that fails is named in the result, and the run goes on. If only the machine code that takes bits out of bytes is
 wrong, plain shifts take its place for the rest of the run, and the result says so.
@@ -6,8 +6,13 @@ wrong, plain shifts take its place for the rest of the run, and the result says 
 
 from __future__ import annotations
 
+import importlib.util
+import re
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,6 +50,23 @@ def check(bench: Bench) -> dict[str, Any]:
         fused.MACHINE_BITS = False
         found["binary codes, plain shifts"] = _result(checks["binary codes"])
     found["all hold"] = all(one["holds"] for one in found.values())
+    return found
+
+
+def tests(bench: Bench) -> dict[str, Any]:
+    """The tests marked gpu, by pytest in a process of its own. Other tests' files stay closed: they need much more."""
+    root = Path(__file__).parent.parent
+    files = [path for path in sorted((root / "tests").rglob("test_*.py")) if "pytest.mark.gpu" in path.read_text()]
+    if not importlib.util.find_spec("pytest"):
+        raise ModuleNotFoundError("pytest is not installed; a folder with it on PYTHONPATH is enough.")
+    command = [sys.executable, "-m", "pytest", "-m", "gpu", "-rs", "-p", "no:cacheprovider", *map(str, files)]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    closing = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
+    counts = {outcome: int(number) for number, outcome in re.findall(r"(\d+) (passed|failed|skipped|errors?)", closing)}
+    found: dict[str, Any] = {"command": "python -m pytest -m gpu", "files": [path.name for path in files], **counts}
+    if done.returncode:
+        found["error"] = f"pytest ended with {done.returncode}"
+        found["trace"] = (done.stdout + done.stderr)[-3000:]
     return found
 
 

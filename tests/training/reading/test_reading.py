@@ -248,7 +248,10 @@ def test_one_variant_becomes_several_that_read_on(tmp_path: Path) -> None:
     assert torch.equal(one.head(0).weight, model.head(1).weight)
     assert one.query_head is not None
     probed = build(ReadConfig(source=str(path), source_variant=1, branch_layers=2))
-    assert (probed.config.variants, len(probed.probes)) == (1, 1)
+    assert (probed.config.variants, probed.config.branch_layers, len(probed.probes)) == (1, 2, 1)
+    assert torch.equal(probed.probes[0], model.probes[1]), "a variant that keeps its blocks keeps its probe"
+    other = build(ReadConfig(source=str(path), source_variant=1, branch_layers=1))
+    assert (other.config.branch_layers, len(other.probes)) == (1, 1), "for other blocks it gets a new one"
     one.save_pretrained(tmp_path / "one")
     several = ReadConfig(source=str(tmp_path / "one"), variants=2, branch_layers=2, fresh=True, probe_noise=1.0)
     new = build(several)

@@ -22,7 +22,7 @@ def build(config: ReadConfig) -> VarsDoc:
         model = load_to_train(config.source, ModelConfig(noise=config.noise), config.seed)
     wanted = (config.variants, config.branch_layers)
     if model.config.variants > 1 and config.variants == 1:
-        keep_variant(model, config.source_variant)
+        keep_variant(model, config.source_variant, probe=config.branch_layers == model.config.branch_layers)
     if (model.config.variants, model.config.branch_layers) != wanted:
         own_head = config.variants > 1 or model.query_head is not None
         model.expand(*wanted, heads="separate" if own_head else "shared", noise=config.noise, seed=config.seed)
@@ -34,18 +34,19 @@ def build(config: ReadConfig) -> VarsDoc:
     return model
 
 
-def keep_variant(model: VarsDoc, variant: int) -> None:
-    """One variant of several, in place: its head and the query head stay, all probes go.
+def keep_variant(model: VarsDoc, variant: int, probe: bool = False) -> None:
+    """One variant of several, in place: its head, the query head and, if asked for, its probe stay.
 
-    Without its probe the variant reads a little differently; a short warm-up makes up for it, and whoever wants a
-    probe back expands the result.
+    Without its probe the variant reads a little differently; a short warm-up makes up for it, and whoever wants another
+    probe expands the result.
     """
     if not 0 <= variant < model.config.variants:
         raise ConfigError(f"source_variant must lie between 0 and {model.config.variants - 1}, not {variant}.")
     model.heads = nn.ModuleList([model.head(variant)])
-    model.probes = nn.Parameter(model.probes.new_empty(0, model.config.hidden_size))
+    model.probes = nn.Parameter(model.probes.detach()[variant : variant + 1 if probe else variant].clone())
     heads = "separate" if model.query_head is not None else "shared"
-    model.reconfigure(model.config.with_(variants=1, branch_layers=0, heads=heads, trained=False))
+    branch_layers = model.config.branch_layers if probe else 0
+    model.reconfigure(model.config.with_(variants=1, branch_layers=branch_layers, heads=heads, trained=False))
 
 
 def _forget(model: VarsDoc, seed: int) -> None:
