@@ -120,7 +120,8 @@ def main() -> None:
     bench = Bench(torch.device("cpu" if chosen.tiny else "cuda"), chosen.tiny, chosen.flash_maxsim)
     names = ["check"] if chosen.check else chosen.sections.split(",")
     result: dict[str, Any] = {
-        "command": "python benchmarks/gpu.py " + " ".join(sys.argv[1:]),
+        "command": "python benchmarks/gpu.py "
+        + " ".join(Path(word).name if "/" in word else word for word in sys.argv[1:]),
         "tiny": chosen.tiny,
         "model": "random weights of Qwen2.5-VL-3B's shape, L=36, n=4, D=128" if not chosen.tiny else "tiny",
         "dtype": str(bench.dtype).removeprefix("torch."),
