@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from varsdoc.model.vision import encode_patches
 
 BOUND = "measured / predicted (must be under 1.15)"
 PAGE = (952, 1232)  # 34 x 44 cells: 1,496 visual tokens, about what the packaged checkpoint brings pages to
-SMALL = (784, 1008)  # 28 x 36 cells: 1,008 visual tokens, as with `max_visual_tokens=1024`
+CAPS = {1024: (784, 1008), 768: (672, 896)}  # `max_visual_tokens`, and a page as it is then: 28 x 36 and 24 x 32 cells
 
 
 def page() -> Image.Image:
@@ -63,8 +64,10 @@ def contenders() -> tuple[dict[str, Callable[[], Any]], VarsDoc]:
     drawn = page()
     batch = five.processor.pages([five.processor.page(drawn)])
     config = five.config
-    five.reconfigure(config.with_(min_visual_tokens=4, max_visual_tokens=1024))
-    small = five.processor.pages([five.processor.page(drawn.resize(SMALL))])
+    smaller = {}
+    for cap, size in CAPS.items():
+        five.reconfigure(config.with_(min_visual_tokens=4, max_visual_tokens=cap))
+        smaller[cap] = five.processor.pages([five.processor.page(drawn.resize(size))])
     five.reconfigure(config)
     question = "What was the operating income of Europe in 2019?"
     runs: dict[str, Callable[[], Any]] = {
@@ -81,8 +84,11 @@ def contenders() -> tuple[dict[str, Callable[[], Any]], VarsDoc]:
         "K=5 reference": lambda: five.forward_pages(batch, "reference"),
         "K=1 with probe, fast, int8": lambda: one_int8.forward_pages(batch, "inference"),
         "K=5 fast, int8": lambda: five_int8.forward_pages(batch, "inference"),
-        "K=5 fast, small page": lambda: five.forward_pages(small, "inference"),
-        "K=5 fast, int8, small page": lambda: five_int8.forward_pages(small, "inference"),
+        **{f"K=5 fast, cap {cap}": partial(five.forward_pages, cut, "inference") for cap, cut in smaller.items()},
+        **{
+            f"K=5 fast, int8, cap {cap}": partial(five_int8.forward_pages, cut, "inference")
+            for cap, cut in smaller.items()
+        },
         "preprocessing": lambda: five.processor.page(drawn),
         "query float32": lambda: five.encode_queries([question]),
         "query int8": lambda: five_int8.encode_queries([question]),
@@ -156,7 +162,7 @@ def main() -> None:
         "command": f"python benchmarks/encode_cpu.py --rounds {arguments.rounds} --threads {arguments.threads}",
         "model": f"{five.source}, hash {five.checkpoint_hash}, L={config.blocks}, n={config.branch_layers}",
         "page": f"{PAGE[0]} x {PAGE[1]} pixels, {PAGE[0] * PAGE[1] // 784} visual tokens, one page a batch",
-        "small page": f"{SMALL[0]} x {SMALL[1]} pixels, {SMALL[0] * SMALL[1] // 784} visual tokens",
+        "visual tokens under a smaller cap": {cap: width * height // 784 for cap, (width, height) in CAPS.items()},
         "machine": machine(),
         "seconds, median": {name: round(value, 4) for name, value in seconds.items()},
         "ratios": {name: round(value, 3) for name, value in ratios(seconds, config).items()},
