@@ -5,7 +5,7 @@
 It measures nothing; each row says which command writes its file:
 - nano/judged.json              nano K=5: python benchmarks/nano_robustness.py SET... --model A B... --states "as it is"
 - nano/probe.json, plain.json   K=1 with its probe and without one, on the same averaged trunk, of the same run
-- nano/vary-6.json, probe-6.json, plain-6.json   the three pieces that were averaged, of the same run
+- nano/piece-vary.json, piece-probe.json, piece-plain.json   the three pieces that were averaged, of the same run
 - nano/robustness.json          other states of the pages: python benchmarks/nano_robustness.py SET... --model A
 - nano/SET.json                 codecs: varsdoc eval SET --queries queries_selfcontained.jsonl --sweep --json
 - baselines.json                OCR + BM25 and MiniLM: benchmarks/baselines.py
@@ -27,10 +27,10 @@ from varsdoc.evaluation.statistics import paired_test
 MAIN = "nano/judged.json"
 STATES = "nano/robustness.json"
 TWINS = {"K=1 with its probe": "nano/probe.json", "K=1 without a probe": "nano/plain.json"}
-PIECE = "nano/vary-6.json"
+PIECE = "nano/piece-vary.json"
 PIECES = {
-    "one piece, K=1 with its probe": "nano/probe-6.json",
-    "one piece, K=1 without a probe": "nano/plain-6.json",
+    "one piece, K=1 with its probe": "nano/piece-probe.json",
+    "one piece, K=1 without a probe": "nano/piece-plain.json",
 }
 SELF_CONTAINED = "queries_selfcontained.jsonl"
 

@@ -60,7 +60,7 @@ def test_every_state_is_measured_and_every_row_gathered(tmp_path: Path, monkeypa
     over = rows["K=1 with its probe"]["K=5 over it"]
     difference = rows["nano K=5"]["ndcg@10"] - rows["K=1 with its probe"]["ndcg@10"]
     assert over["difference"] == pytest.approx(difference, abs=1e-3)
-    assert "nano/plain-6.json" in table["missing"]
+    assert "nano/piece-plain.json" in table["missing"]
     assert table["checkpoints"]["nano/probe.json"] == json.loads((results / "probe.json").read_text())["model_hash"]
 
 
