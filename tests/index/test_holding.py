@@ -10,11 +10,14 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
 from index.papers import pdf, picture, tiff
 from varsdoc import Index, VarsDoc
 from varsdoc.errors import ConfigError
 from varsdoc.index import encoder, holding
+from varsdoc.scoring.device import DevicePages
+from varsdoc.scoring.packed import PackedPages
 
 
 def answers(index: Index, **options: object) -> list[tuple[str, int, int]]:
@@ -91,6 +94,41 @@ def test_where_codes_do_not_fit_search_goes_on_without(
     writer.remove("3.png")
     assert answers(held) == expected
     assert held._view.snapshot.held is not None
+
+
+def test_a_device_that_runs_out_of_memory_after_all_is_done_without(
+    model: VarsDoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for i in range(4):
+        picture(tmp_path / "in" / f"{i}.png", i)
+    writer = Index.open(tmp_path / "at", model)
+    writer.add(tmp_path / "in")
+    room = [5]  # pages on the device at a time
+
+    def fill(self: DevicePages, packed: PackedPages) -> None:
+        if len(self) + len(packed) > room[0]:
+            raise torch.cuda.OutOfMemoryError("no memory left")
+        extend(self, packed)
+
+    extend = DevicePages.extend
+    monkeypatch.setattr(DevicePages, "extend", fill)
+    held = Index.open(tmp_path / "at", model, hold="cpu")
+    assert answers(held) == answers(writer)
+    snapshot = held._view.snapshot
+    assert snapshot is not None
+    for i in (10, 11):  # one goes and one comes, twice: six pages lie there, unless it begins anew
+        picture(tmp_path / "in" / "0.png", i)
+        writer.add(tmp_path / "in")
+        assert answers(held) == answers(writer)
+    assert snapshot.held is not None
+    assert len(snapshot.held) == 4
+    assert not caplog.records
+    room[0] = 3
+    picture(tmp_path / "in" / "5.png", 5)
+    writer.add(tmp_path / "in")
+    assert answers(held) == answers(writer)
+    assert snapshot.held is None
+    assert "do not fit on cpu; search goes on without it" in caplog.text
 
 
 def test_candidates_come_from_summaries_on_the_device(

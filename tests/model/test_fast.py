@@ -171,3 +171,13 @@ def test_prepare_is_used_by_encoding_and_follows_the_weights() -> None:
 def test_prepare_refuses_what_it_cannot_run() -> None:
     with pytest.raises(ConfigError, match="int8"):
         tiny.model().to_device("cpu", "int8").prepare()
+
+
+def test_moved_weights_leave_no_fast_path_behind() -> None:
+    """What was made ready holds copies, and graphs that read where the weights were."""
+    model = tiny.model(2, 1).prepare()
+    assert model.prepared() is not None
+    model.convert(torch.float64)
+    assert model.prepared() is None
+    model.prepare().to(torch.float32)
+    assert model.prepared() is None

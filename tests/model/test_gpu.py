@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -107,3 +109,32 @@ def test_searches_replayed_from_graphs_are_the_same() -> None:
     assert pages.replays is not None, "no graph failed"
     pages.add_codes(torch.full((2 * 30, 16), 255, dtype=torch.uint8), None, 30)
     assert pages.search(torch.ones(3, 128), 1)[0].tolist() == [60], "the new page"
+
+
+def test_threads_ask_and_search_through_the_same_graphs() -> None:
+    """Captures beside other threads' work, and one set of buffers for all of them: everyone gets their own answer."""
+    model = tiny.model(3, 2).to_device("cuda", "float32").prepare()
+    pages = DevicePages("float16", variants=3, dim=128, device="cuda")
+    pages.add_vectors([torch.nn.functional.normalize(torch.randn(3, 40, 128), dim=-1) for _ in range(50)])
+    wider = 128 // model.config.dim  # the kernels take no vectors as short as the tiny model's
+    questions = [" ".join(["word", "another", "third"][i % 3 :] * (1 + i % 5)) for i in range(60)]
+    several = model.encode_queries(questions)  # packed: no graph
+    every = np.arange(len(pages))  # rows that are named: no graph either
+    expected = [pages.search(vectors.repeat(1, wider), 4, every)[0].tolist() for vectors in several]
+
+    def ask(i: int) -> tuple[torch.Tensor, list[int]]:
+        with torch.inference_mode(i % 2 == 0):
+            vectors = model.encode_queries([questions[i]])[0]
+            if i % 7 == 0:
+                model.encode_pages([tiny.page(140, 112, i)])
+            return vectors, pages.search(vectors.repeat(1, wider), 4)[0].tolist()
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(ask, range(len(questions))))
+    for (vectors, rows), wanted, best in zip(found, several, expected, strict=True):
+        torch.testing.assert_close(vectors, wanted, atol=1e-4, rtol=0)
+        assert rows == best
+    assert pages.replays is not None, "no graph failed"
+    fast = model.prepared()
+    assert fast is not None
+    assert fast.graphs is not None, "no graph failed"

@@ -179,6 +179,10 @@ def test_search_in_two_stages(segment_bytes: int) -> None:
     assert len(pages.search_in_two(query, 9, summaries, 99)[0]) == len(lengths)
     with pytest.raises(InputError, match="same pages"):
         pages.search_in_two(query, 3, DevicePages("int8", 1, 128, DEVICE), 4)
+    with pytest.raises(InputError, match="n must be at least 1, not 0"):
+        pages.search_in_two(query, 3, summaries, 0)
+    with pytest.raises(InputError, match="k must be at least 1, not -1"):
+        pages.search(query, -1)
 
 
 def test_pages_are_added_without_moving_what_is_there() -> None:

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from varsdoc.errors import ConfigError
 from varsdoc.index.first_stage import FirstStage
 from varsdoc.scoring.device import HELD_AS, SEGMENT_BYTES, DevicePages
 from varsdoc.scoring.packed import PackedPages
 
 SPARE = 2 << 30  # bytes of a GPU left to scores, the encoder's activations and the last segment's empty room
 FEWEST = 1 << 20  # bytes of a segment on a CPU, where nothing is gained by large ones
+
+
+class NoRoomError(Exception):
+    """The device ran out of memory although there seemed to be room: laid out, shared codes take more than stored."""
 
 
 def fits(device: str, codec: str, stored: int, held: DevicePages | None) -> bool:
@@ -28,7 +31,7 @@ def fits(device: str, codec: str, stored: int, held: DevicePages | None) -> bool
 
 
 def upload(device: str, held: DevicePages | None, blobs: Sequence[bytes]) -> DevicePages | None:
-    """Add pages to those that are there; None as long as there are none at all."""
+    """Add pages to those that are there; None as long as there are none at all. Raises NoRoomError."""
     packed = PackedPages.from_blobs(blobs)
     if not len(packed):
         return held
@@ -38,9 +41,7 @@ def upload(device: str, held: DevicePages | None, blobs: Sequence[bytes]) -> Dev
             return DevicePages.of(packed, device, segment_bytes=size)
         held.extend(packed)
     except torch.cuda.OutOfMemoryError as error:
-        raise ConfigError(
-            f"The codes of this collection do not fit on {device}; open it without hold, or with a smaller codec."
-        ) from error
+        raise NoRoomError from error
     return held
 
 

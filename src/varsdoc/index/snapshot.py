@@ -13,6 +13,7 @@ Its choices:
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from varsdoc.index.holding import HeldSummaries
     from varsdoc.scoring.device import DevicePages
 
+logger = logging.getLogger(__name__)
 _LIGHT = ["version", "page", "id", "rows", "cols", "image_start", "width", "height"]
 _ATTEMPTS = 8
 _BATCH_ROWS = 256
@@ -148,7 +150,8 @@ class Snapshot:
         self.documents = wanted
         new = [key for key in row_ids if key not in self._rows]
         self._pages = pages
-        self._add(new, row_ids)
+        if not self._add(new, row_ids):
+            return self._take(pages, wanted)
         self._row_ids = np.array([row_ids.get((p.document.version, p.page), -1) for p in self.pages], np.int64)
         self.pages = [_renewed(p, wanted) for p in self.pages]
         return True
@@ -172,7 +175,8 @@ class Snapshot:
             self._rows = {key: row for key, row in self._rows.items() if self.alive[row]}
             self._ids = {page_id: row for page_id, row in self._ids.items() if self.alive[row]}
 
-    def _add(self, new: list[tuple[str, int]], row_ids: dict[tuple[str, int], int]) -> None:
+    def _add(self, new: list[tuple[str, int]], row_ids: dict[tuple[str, int], int]) -> bool:
+        """False where the device had no room after all: nothing is here then, and all must be taken anew."""
         self._place = self._place_for(self.documents)
         if self._place != "memory":
             self.packed = None
@@ -190,13 +194,25 @@ class Snapshot:
                 if self.packed is not None:
                     self.packed.append(row["codes"])
             if self._place == "device":
-                from varsdoc.index.holding import upload
+                from varsdoc.index.holding import NoRoomError, upload
 
                 assert self._hold is not None
-                self.held = upload(self._hold, self.held, [row["codes"] for row in rows])
+                try:
+                    self.held = upload(self._hold, self.held, [row["codes"] for row in rows])
+                except NoRoomError:
+                    self._without_room(everything=len(new) == len(row_ids))
+                    return False
         if new:
             self.first_stage.add(summaries)
             self.alive = np.concatenate([self.alive, np.ones(len(new), bool)])
+        return True
+
+    def _without_room(self, everything: bool) -> None:
+        """Begin anew, on the device if codes of pages that are gone lay there too, else without it."""
+        if everything:
+            logger.warning("the codes of this collection do not fit on %s; search goes on without it", self._hold)
+            self._hold = None
+        self._clear()
 
     def _fetch(self, row_ids: Sequence[int], columns: list[str]) -> list[dict[str, Any]]:
         """Rows in the order asked for; Lance gives each once, in its own order."""

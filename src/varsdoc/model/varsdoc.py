@@ -258,8 +258,15 @@ class VarsDoc(nn.Module):
 
     def convert(self, dtype: torch.dtype) -> None:
         """Parameters to a dtype. `self.to(dtype)` would round the rotation tables too, by up to 0.4 % of an angle."""
+        self.fast = None
         for parameter in self.parameters():
             parameter.data = parameter.data.to(dtype)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> VarsDoc:
+        """Whatever moves or converts the weights: what was made ready of them reads the old ones."""
+        self.fast = None
+        super()._apply(fn, recurse)
+        return self
 
     def reconfigure(self, config: VarsConfig) -> None:
         """Other settings for the same weights."""

@@ -112,7 +112,7 @@ class DevicePages:
         if codec not in _NUMBERS:
             raise ConfigError(f"There is no codec {codec!r} on a device; use {', '.join([*_NUMBERS, *HELD_AS])}.")
         self.codec, self.variants, self.dim = codec, variants, dim
-        self.device = torch.device(device)
+        self.device = _numbered(torch.device(device))
         self.segments: list[Segment] = []
         self.width = (dim + 7) // 8 if codec == "binary" else dim
         self._segment_bytes = segment_bytes
@@ -214,6 +214,7 @@ class DevicePages:
         self, query: Tensor | np.ndarray, k: int, rows: np.ndarray | Sequence[int] | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """The k best of these rows, or of all, best first: rows (k,), scores (k,), of variants (k, K), on the CPU."""
+        _at_least_one(k=k)
         if rows is None:
             return self._answer(query, ("all", k), lambda q: (self._found(q, k), self._held(q)))
         return _split(self._found(self._query(query, 0), k, check_rows(rows, len(self))))
@@ -223,6 +224,7 @@ class DevicePages:
         self, query: Tensor | np.ndarray, k: int, summaries: DevicePages, n: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """`search` among the n rows whose summaries (one variant each) fit best, without waiting in between."""
+        _at_least_one(k=k, n=n)
         if len(summaries) != len(self) or summaries.dim != self.dim or summaries.device != self.device:
             raise InputError("Summaries must be of the same pages, width and device.")
         if len(self.segments) != 1:  # which segment a row lies in is known on the host alone
@@ -264,9 +266,10 @@ class DevicePages:
 
     def _answer(self, query: Tensor | np.ndarray, asked: Hashable, work: Work) -> tuple[Tensor, Tensor, Tensor]:
         """Through a CUDA graph where that can be."""
-        if self.replays is not None and self.device.type == "cuda" and self.fused and len(self):
+        replays = self.replays
+        if replays is not None and self.device.type == "cuda" and self.fused and len(self):
             try:
-                found = self.replays.run(self._checked(query, 0), self.device, asked, work)
+                found = replays.run(self._checked(query, 0), self.device, asked, work)
             except RuntimeError as error:
                 logger.warning("searches are launched one by one: a CUDA graph failed (%s)", error)
                 found = self.replays = None
@@ -324,6 +327,19 @@ class DevicePages:
             return whole
         back = torch.from_numpy(np.argsort(np.concatenate(order))).to(self.device)
         return whole[:, back]
+
+
+def _numbered(device: torch.device) -> torch.device:
+    """`cuda` as the one that is current now: another thread may have another, and codes stay where they are."""
+    if device.type == "cuda" and device.index is None and torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return device
+
+
+def _at_least_one(**counts: int) -> None:
+    for name, count in counts.items():
+        if count < 1:
+            raise InputError(f"{name} must be at least 1, not {count}.")
 
 
 def _split(found: Tensor) -> tuple[Tensor, Tensor, Tensor]:

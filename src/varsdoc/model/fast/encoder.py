@@ -14,6 +14,7 @@ Its choices:
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -34,6 +35,7 @@ from varsdoc.model.fast.weights import language_block, patch_embedding, vision_b
 if TYPE_CHECKING:
     from varsdoc.model.varsdoc import VarsDoc
 
+logger = logging.getLogger(__name__)
 RECOMPILE_LIMIT = 32
 LAYOUTS = 4  # kept: a batch of 32 pages has tens of megabytes of rotations
 Turns = tuple[Tensor, Tensor]
@@ -108,14 +110,22 @@ class FastEncoder:
     def queries(self, ids: Sequence[Sequence[int]]) -> list[Tensor]:
         """Questions as token ids -> unit vectors (T, dim) of each, float32, on the device."""
         self._refuse_gradients()
-        if len(ids) == 1 and self.graphs is not None:
-            found = self.graphs.encode(ids[0])
-            if found is not None:
-                return [found]
+        if len(ids) == 1 and (found := self._replayed(ids[0])) is not None:
+            return [found]
         flat = torch.tensor([one for row in ids for one in row]).to(self.model.device)
         places = torch.cat([torch.arange(len(row)) for row in ids]).to(self.model.device)
         lengths = [len(row) for row in ids]
         return list(self.query_rows(flat, places, runs_of(lengths)).split(lengths))
+
+    def _replayed(self, ids: Sequence[int]) -> Tensor | None:
+        """A question through a CUDA graph, where that can be."""
+        graphs = self.graphs
+        try:
+            return None if graphs is None else graphs.encode(ids)
+        except RuntimeError as error:
+            logger.warning("questions are launched kernel by kernel: a CUDA graph failed (%s)", error)
+            self.graphs = None
+            return None
 
     def query_rows(self, ids: Tensor, places: Tensor, runs: tuple[Run, ...]) -> Tensor:
         """Packed questions: (tokens,) ids and positions -> (tokens, dim)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,24 +30,27 @@ class QueryGraphs:
     def __init__(self, encoder: FastEncoder) -> None:
         self._encoder = encoder
         self._graphs: dict[int, _Graph] = {}
+        self._lock = threading.Lock()  # what a graph reads and writes is one place for all threads
 
     def encode(self, ids: Sequence[int]) -> Tensor | None:
         """(T, dim), or None where the question is too long."""
         length = bucket(len(ids))
         if length is None:
             return None
-        if length not in self._graphs:
-            self._graphs[length] = self._capture(length)
-        graph = self._graphs[length]
-        graph.ids[: len(ids)].copy_(torch.tensor(ids).pin_memory(), non_blocking=True)
-        graph.graph.replay()
-        return graph.vectors[: len(ids)].clone()
+        with self._lock:
+            if length not in self._graphs:
+                self._graphs[length] = self._capture(length)
+            graph = self._graphs[length]
+            graph.ids[: len(ids)].copy_(torch.tensor(ids).pin_memory(), non_blocking=True)
+            graph.graph.replay()
+            return graph.vectors[: len(ids)].clone()
 
     def _capture(self, length: int) -> _Graph:
         from varsdoc.model.fast.layout import runs_of
 
         device = self._encoder.model.device
-        ids = torch.zeros(length, dtype=torch.long, device=device)
-        places, runs = torch.arange(length, device=device), runs_of([length])
+        with torch.inference_mode(False):  # buffers made in that mode could not be written to outside of it
+            ids = torch.zeros(length, dtype=torch.long, device=device)
+            places, runs = torch.arange(length, device=device), runs_of([length])
         graph, vectors = capture(device, lambda: self._encoder.query_rows(ids, places, runs))
         return _Graph(graph, ids, places, vectors)
