@@ -1,4 +1,5 @@
-"""Page encoding on CPU: five variants against one, the fast path against the reference, int8 against float32.
+"""Page encoding on CPU: five variants against one, the fast path against the reference, int8 against float32, and
+products through oneDNN against torch's own (`varsdoc.model.onednn`).
 
     python benchmarks/encode_cpu.py [--rounds 7] [--threads 2] [--out benchmarks/results/encode_cpu.json]
 
@@ -25,7 +26,7 @@ from typing import Any
 import torch
 from PIL import Image, ImageDraw, ImageFont
 
-from varsdoc.model import UntrainedWarning, VarsDoc
+from varsdoc.model import UntrainedWarning, VarsDoc, onednn
 from varsdoc.model.vision import encode_patches
 
 BOUND = "measured / predicted (must be under 1.15)"
@@ -80,6 +81,7 @@ def contenders() -> tuple[dict[str, Callable[[], Any]], VarsDoc]:
         "K=1 without probe, fast": lambda: plain.forward_pages(batch, "inference"),
         "K=1 with probe, fast": lambda: one.forward_pages(batch, "inference"),
         "K=5 fast": lambda: five.forward_pages(batch, "inference"),
+        "K=5 fast, torch's own products": partial(without_onednn, lambda: five.forward_pages(batch, "inference")),
         "K=5 training path, no gradient": lambda: five.forward_pages(batch, "training"),
         "K=5 reference": lambda: five.forward_pages(batch, "reference"),
         "K=1 with probe, fast, int8": lambda: one_int8.forward_pages(batch, "inference"),
@@ -91,9 +93,19 @@ def contenders() -> tuple[dict[str, Callable[[], Any]], VarsDoc]:
         },
         "preprocessing": lambda: five.processor.page(drawn),
         "query float32": lambda: five.encode_queries([question]),
+        "query float32, torch's own products": partial(without_onednn, lambda: five.encode_queries([question])),
         "query int8": lambda: five_int8.encode_queries([question]),
     }
     return runs, five
+
+
+def without_onednn(run: Callable[[], Any]) -> Any:
+    """As on a processor or with a torch that lacks it."""
+    there, onednn.available = onednn.available, lambda: False  # type: ignore[assignment]
+    try:
+        return run()
+    finally:
+        onednn.available = there
 
 
 @torch.no_grad()
@@ -122,6 +134,9 @@ def ratios(seconds: dict[str, float], config: Any) -> dict[str, float]:
         "language part alone, K=5 / K=1": (five - vision) / (one - vision),
         "language part alone, predicted": (config.blocks - n + k * n) / config.blocks,
         "reference / fast, K=5": seconds["K=5 reference"] / five,
+        "torch's own products / oneDNN, K=5": seconds["K=5 fast, torch's own products"] / five,
+        "torch's own products / oneDNN, query": seconds["query float32, torch's own products"]
+        / seconds["query float32"],
         "float32 / int8, K=5": five / seconds["K=5 fast, int8"],
         "float32 / int8, K=1": one / seconds["K=1 with probe, fast, int8"],
     }
@@ -135,6 +150,7 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": cpu,
         "threads": torch.get_num_threads(),
+        "oneDNN": onednn.available(),
         "vnni": "avx512_vnni" in flags or "avx_vnni" in flags,
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -26,6 +26,8 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from varsdoc.model.onednn import full_attention
+
 IMPLEMENTATION = "varsdoc"
 
 
@@ -168,17 +170,13 @@ def _attend_patches(q: Tensor, k: Tensor, v: Tensor, layout: PatchGroups, scale:
     """q, k, v (1, heads, N, d): full attention inside each run."""
     heads, n, d = q.shape[1:]
     if layout.groups == ((0, 1, n, None),):
-        return F.scaled_dot_product_attention(q, k, v, scale=scale)
+        return full_attention(q, k, v, scale)
     out = torch.empty_like(q) if not q.requires_grad else None
     pieces, where = [], []
     for start, count, length, index in layout.groups:
         rows = slice(start, start + count * length) if index is None else index
         parts = [x[0][:, rows].reshape(heads, count, length, d).transpose(0, 1) for x in (q, k, v)]
-        piece = (
-            F.scaled_dot_product_attention(parts[0], parts[1], parts[2], scale=scale)
-            .transpose(0, 1)
-            .reshape(heads, count * length, d)
-        )
+        piece = full_attention(parts[0], parts[1], parts[2], scale).transpose(0, 1).reshape(heads, count * length, d)
         if out is not None:
             out[0][:, rows] = piece
         else:

@@ -1,21 +1,24 @@
-"""The int8 option on CPU: int8 weights per output channel, activations of two int8 digits per token.
-
-torch's own `quantize_dynamic` scales activations per tensor, so that the pages of a batch change each other's results.
-Here every token has its own scale: batching changes nothing. Heads, norms, softmax and embeddings stay in float32.
+"""The int8 option on CPU: int8 weights per output channel, a quarter of the memory, and float32's results.
 
 One byte is too coarse for an activation. Single cells and query tokens tip over whichever layers stay in float32, and
-which ones do changes with every checkpoint (cosines to float32 down to 0.9936; the bound is 0.999). So an activation
-has a second byte for what the first leaves over: two exact products instead of one, on any checkpoint as good as
-float32, in a quarter of the memory and, on two cores, a twentieth less time for a page (encode_cpu.json).
+which ones do changes with every checkpoint (cosines to float32 down to 0.9936; the bound is 0.999). So:
+- Many rows (a page): the matrix is made float32 for the moment it is needed, which costs a hundredth of its product,
+  and the product is float32's own, through oneDNN where that is quicker (onednn.py).
+- Few rows (a question): making the matrix float32 would cost as much as the product. The product is int8's, and an
+  activation has two int8 digits with a scale of its token: exact to fifteen bits, whatever stands beside it.
+  (torch's `quantize_dynamic` has one scale per tensor, so that neighbours in a batch change each other.)
+Heads, norms, softmax and embeddings stay in float32.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-# Rows at a time: what is quantised, multiplied and scaled back stays in the cache of a core.
-ROWS = 512
+from varsdoc.model import onednn
+
+FEW = 64
 REST = 2 * 127  # steps of the second digit in one of the first, which rounding leaves within half a step
 
 
@@ -35,7 +38,7 @@ def quantise_rows(weight: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Int8Linear(nn.Module):
-    """A frozen `nn.Linear` in int8 arithmetic, float32 in and out."""
+    """A frozen `nn.Linear` whose matrix is int8, float32 in and out."""
 
     weight: Tensor
     scale: Tensor
@@ -45,27 +48,31 @@ class Int8Linear(nn.Module):
         super().__init__()
         values, scale = quantise_rows(linear.weight.detach())
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.register_buffer("weight", values.t().contiguous())  # (in, out)
-        self.register_buffer("scale", scale.view(-1))
+        self.register_buffer("weight", values)  # (out, in)
+        self.register_buffer("scale", scale)  # (out, 1)
         self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().float())
 
     def forward(self, x: Tensor) -> Tensor:
         rows = x.reshape(-1, self.in_features)
-        out = rows.new_empty(len(rows), self.out_features)
-        for start in range(0, len(rows), ROWS):
-            self._rows(rows[start : start + ROWS], out[start : start + ROWS])
+        out = self._few(rows) if len(rows) <= FEW else self._many(rows)
         return out.view(*x.shape[:-1], self.out_features)
 
-    def _rows(self, x: Tensor, out: Tensor) -> None:
-        # Two passes, and still 14 times faster than vector_norm(inf) or aminmax, which are not vectorised here.
+    def float_matrix(self) -> Tensor:
+        return self.weight * self.scale
+
+    def _many(self, x: Tensor) -> Tensor:
+        product = onednn.linear if onednn.suits(x) else F.linear
+        return product(x, self.float_matrix(), self.bias)
+
+    def _few(self, x: Tensor) -> Tensor:
         scale = x.abs().amax(-1, keepdim=True).clamp_min_(1e-12).div_(127)
         scaled = x / scale
         first = scaled.round()
         second = scaled.sub_(first).mul_(REST).round_()
-        torch.mul(torch._int_mm(second.to(torch.int8), self.weight), 1 / REST, out=out)  # int32 products are exact
-        out.add_(torch._int_mm(first.to(torch.int8), self.weight)).mul_(scale).mul_(self.scale)
-        if self.bias is not None:
-            out.add_(self.bias)
+        matrix = self.weight.t()
+        out = torch._int_mm(second.to(torch.int8), matrix) / REST  # int32 products are exact
+        out.add_(torch._int_mm(first.to(torch.int8), matrix)).mul_(scale).mul_(self.scale.view(-1))
+        return out if self.bias is None else out.add_(self.bias)
 
     def extra_repr(self) -> str:
         return f"{self.in_features}, {self.out_features}, int8"

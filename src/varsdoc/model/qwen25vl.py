@@ -9,14 +9,23 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLModel
-from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import apply_rotary_pos_emb
+from transformers.models.qwen2_5_vl.modeling_qwen2_5_vl import Qwen2_5_VLMLP, Qwen2MLP, apply_rotary_pos_emb
 
 from varsdoc.errors import ConfigError
 from varsdoc.model.attention import IMPLEMENTATION, TokenLayout, repeat_heads
+from varsdoc.model.onednn import FeedForward, use_onednn
 from varsdoc.model.processor import PageBatch, QueryBatch
 from varsdoc.model.vision import encode_patches
 
 Rotary = tuple[Tensor, Tensor]
+
+
+class VisionFeedForward(FeedForward, Qwen2_5_VLMLP):
+    """Of the vision tower."""
+
+
+class TextFeedForward(FeedForward, Qwen2MLP):
+    """Of the language model."""
 
 
 def build(config: Qwen2_5_VLConfig) -> Qwen2_5_VLModel:
@@ -25,7 +34,10 @@ def build(config: Qwen2_5_VLConfig) -> Qwen2_5_VLModel:
     It gets a copy of the config: transformers keeps the choice of attention there, and a model that shares it would
     switch ours off without a word.
     """
-    return Qwen2_5_VLModel._from_config(copy.deepcopy(config), attn_implementation=IMPLEMENTATION, dtype=torch.float32)
+    model = Qwen2_5_VLModel._from_config(copy.deepcopy(config), attn_implementation=IMPLEMENTATION, dtype=torch.float32)
+    gated = ((config.vision_config, Qwen2_5_VLMLP, VisionFeedForward), (config.text_config, Qwen2MLP, TextFeedForward))
+    use_onednn(model, {stock: ours for part, stock, ours in gated if part.hidden_act == "silu"})
+    return model
 
 
 def config_json(config: Qwen2_5_VLConfig) -> str:
