@@ -124,6 +124,7 @@ def measure(runs: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]
 
 def ratios(seconds: dict[str, float], config: Any) -> dict[str, float]:
     vision, one, five = seconds["vision float32"], seconds["K=1 with probe, fast"], seconds["K=5 fast"]
+    stock = {name: seconds[f"{name}, torch's own products"] / seconds[name] for name in ("K=5 fast", "query float32")}
     block = (one - vision) / config.blocks
     n, k = config.branch_layers, 5
     predicted = (vision + (config.blocks - n + k * n) * block) / one
