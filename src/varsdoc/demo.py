@@ -113,20 +113,16 @@ def run(
     for line in (*_summary(answers), "Go on:  varsdoc search " + shlex.join(["--index", where, "your question"])):
         console.print(line, soft_wrap=True, markup=False)
     if serve:
-        dtype = index.model.compute_dtype if index.model.compute_dtype == "int8" else None
         del index  # the server opens the collection itself: one model in memory, not two
-        _serve(console, where, dtype)
+        _serve(console, where)
 
 
 def _index(folder: Path, into: str | None) -> tuple[Index, str, Added, float]:
     """The collection of a folder's documents, made or brought up to date, and where it is."""
     from varsdoc.index import Index
     from varsdoc.model import VarsDoc
-    from varsdoc.model.device import choose_device
 
-    # int8 takes about 0.7 of float32's time on a CPU, and its vectors are nearly the same (README, figures).
-    dtype = "int8" if choose_device(None).type == "cpu" else None
-    model = VarsDoc.from_pretrained(dtype=dtype)
+    model = VarsDoc.from_pretrained()
     where = into or str(_kept(folder, model.checkpoint_hash))
     index = Index.open(where, model)
     started = time.perf_counter()
@@ -210,7 +206,7 @@ def _summary(answers: Sequence[Answer]) -> Iterator[str]:
     yield ""
 
 
-def _serve(console: Console, where: str, dtype: str | None) -> None:
+def _serve(console: Console, where: str) -> None:
     """The web page, until Ctrl+C; without a terminal until nobody has asked for a while."""
     try:
         from varsdoc.serving.app import create_app
@@ -219,7 +215,7 @@ def _serve(console: Console, where: str, dtype: str | None) -> None:
     except ImportError as error:
         console.print(f"No web page: {error.name} is not installed; run: pip install 'varsdoc[serve]'", markup=False)
         return
-    settings = Settings(dtype=dtype)
+    settings = Settings()
     app = create_app([where], settings)
     attended = sys.stdin.isatty() and sys.stdout.isatty()
     if not attended:
