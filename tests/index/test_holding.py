@@ -159,7 +159,34 @@ def test_candidates_come_from_summaries_on_the_device(
     monkeypatch.setattr(holding, "fits", lambda device, codec, stored, there: codec != "int8")  # the codes are binary
     assert answers(held, candidates=4) == answers(writer, candidates=4), "no room for them: the first stage in memory"
     assert snapshot.held is not None
-    assert snapshot.held_summaries is None
+    assert not len(first.pages), "and their memory is free"
+
+
+def test_summaries_that_do_not_fit_after_all_are_searched_in_memory(
+    model: VarsDoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i in range(6):
+        picture(tmp_path / "in" / f"{i}.png", i)
+    writer, held = Index.open(tmp_path / "at", model, codec="binary"), Index.open(tmp_path / "at", model, hold="cpu")
+    writer.add(tmp_path / "in")
+    assert len(answers(held)) == 6
+    tried = []
+
+    def full(pages: DevicePages, *codes: object) -> None:
+        tried.append(pages.codec)
+        if len(tried) > 2:
+            raise torch.cuda.OutOfMemoryError("no memory left")
+        add(pages, *codes)  # type: ignore[arg-type]
+
+    add = DevicePages.add_codes
+    monkeypatch.setattr(DevicePages, "add_codes", full)
+    for _ in range(2):
+        assert answers(held, candidates=4) == answers(writer, candidates=4)
+    assert tried == ["int8"] * 3, "tried once"
+    snapshot = held._view.snapshot
+    assert snapshot is not None
+    assert snapshot.held_summaries is not None
+    assert not len(snapshot.held_summaries.pages)
 
 
 def test_a_wrong_device_is_said_when_the_collection_is_opened(tmp_path: Path) -> None:

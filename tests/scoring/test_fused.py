@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -183,6 +186,25 @@ def test_search_in_two_stages(segment_bytes: int) -> None:
         pages.search_in_two(query, 3, summaries, 0)
     with pytest.raises(InputError, match="k must be at least 1, not -1"):
         pages.search(query, -1)
+
+
+def test_a_copy_has_pages_of_its_own() -> None:
+    pages = DevicePages.of(packed("int8", [20, 7]), DEVICE)
+    query = torch.from_numpy(unit(5, 128, seed=3))
+    for twin in (copy.deepcopy(pages), pickle.loads(pickle.dumps(pages))):
+        assert torch.equal(twin.score([query]).variants, pages.score([query]).variants)
+        twin.extend(packed("int8", [9], seed=5))
+        assert (len(twin), len(pages)) == (3, 2)
+
+
+@pytest.mark.parametrize("lengths", [[300, 140, 260], [9, 400, 3], [2, 5, 3]])
+def test_the_fallback_is_exact_for_long_and_for_short_runs(lengths: list[int]) -> None:
+    vectors = [torch.from_numpy(unit(3, m, 32, seed=m)) for m in lengths]
+    queries = [torch.from_numpy(unit(t, 32, seed=t)) for t in (4, 600)]
+    pages = DevicePages("bfloat16", 3, 32, "cpu", fused=False)
+    pages.add_vectors(vectors)
+    exact = score_pages(queries, [page.to(torch.bfloat16).float() for page in vectors])
+    torch.testing.assert_close(pages.score(queries).variants, exact.variants, atol=1e-3, rtol=0)
 
 
 def test_pages_are_added_without_moving_what_is_there() -> None:

@@ -19,6 +19,7 @@ import torch
 from varsdoc.errors import InputError
 from varsdoc.index.clusters import Clusters, build_clusters
 from varsdoc.index.summaries import summarise, summary_bytes, summary_from_bytes
+from varsdoc.int8_product import int8_product
 from varsdoc.scoring.threads import alone, for_each
 
 __all__ = ["FirstStage", "default_candidates", "summarise", "summary_bytes", "summary_from_bytes"]
@@ -166,7 +167,7 @@ class FirstStage:
         def work(block: tuple[_Shelf, np.ndarray, np.ndarray | slice]) -> None:
             shelf, at, places = block
             vectors = torch.from_numpy(shelf.summaries[places]).view(-1, self.dim)
-            products = torch._int_mm(small, vectors.T).view(len(small), len(at), shelf.vectors)  # int32, exact
+            products = int8_product(small, vectors.T).view(len(small), len(at), shelf.vectors)
             scores[at] = products.amax(2).sum(0).numpy()
 
         for_each(work, self._blocks(rows), threads)

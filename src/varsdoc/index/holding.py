@@ -53,19 +53,29 @@ class HeldSummaries:
     """The first stage of a collection on a device: every summary scored, no lists. Rows are those of the collection."""
 
     def __init__(self, device: str, dim: int) -> None:
-        self.device = device
-        self.pages = DevicePages("int8", variants=1, dim=dim, device=device, segment_bytes=_segment_bytes(device))
+        self.device, self.dim = device, dim
+        self.pages = self._none()
+        self.full = False  # it has been tried
+
+    def _none(self) -> DevicePages:
+        size = _segment_bytes(self.device)
+        return DevicePages("int8", variants=1, dim=self.dim, device=self.device, segment_bytes=size)
 
     def follow(self, stage: FirstStage) -> bool:
         """Take what was added since; False where it does not fit on the device."""
-        if len(self.pages) == len(stage):
+        if len(self.pages) == len(stage) and not self.full:
             return True
-        if not fits(self.device, "int8", stage.shelf_bytes, self.pages):
+        if self.full or not fits(self.device, "int8", stage.shelf_bytes, self.pages):
+            self.pages = self._none()
             return False
         scale = torch.tensor(1 / 127, dtype=torch.float16)
-        for row in range(len(self.pages), len(stage)):
-            summary = torch.from_numpy(stage.summary(row))
-            self.pages.add_codes(summary, scale.expand(len(summary)), len(summary))
+        try:
+            for row in range(len(self.pages), len(stage)):
+                summary = torch.from_numpy(stage.summary(row))
+                self.pages.add_codes(summary, scale.expand(len(summary)), len(summary))
+        except torch.cuda.OutOfMemoryError:  # although there seemed to be room
+            self.pages, self.full = self._none(), True
+            return False
         return True
 
     def search(self, query: np.ndarray, n: int, allowed: np.ndarray) -> np.ndarray:

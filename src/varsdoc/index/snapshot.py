@@ -243,7 +243,6 @@ class Snapshot:
             self.held_summaries = self.held_summaries or HeldSummaries(self._hold, self.first_stage.dim)
             if self.held_summaries.follow(self.first_stage):
                 return self.held_summaries.search(query, n, allowed)
-            self.held_summaries = None
         return np.sort(self.first_stage.search(query, n, allowed))
 
     def row(self, version: str, page: int) -> int | None:

@@ -121,6 +121,8 @@ def causal_with_lse(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool 
             "The fused log-sum-exp has no gradient, so this path would train wrongly without an error; "
             'use path="training" or run under torch.no_grad().'
         )
+    if torch.is_autocast_enabled(q.device.type):  # which knows torch's attention, not the operators below
+        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
     aten = torch.ops.aten
     if q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
         out, lse = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)[:2]

@@ -14,13 +14,19 @@ own. The same sums in float32 in another order: equal within rounding (tests/mod
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import lru_cache
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+# oneDNN and its wrapper in torch each keep what they made ready for up to 1,024 shapes, half a megabyte a shape, and
+# pages and questions have many: hundreds of megabytes in a server. 64 are as quick. Both are read at the first product.
+for _name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+    os.environ.setdefault(_name, "64")
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 # Rows at a time, so that what stands between two products stays in the cache.
 ATTENTION_ROWS = 128
@@ -42,13 +48,16 @@ def available() -> bool:
 
 def suits(x: Tensor) -> bool:
     """Whether a product with x may go this way: oneDNN's operators have no gradient, and a compiler does better."""
-    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+    if torch.is_grad_enabled() or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return False
+    if torch.is_autocast_enabled("cpu"):
         return False
     return x.dtype == torch.float32 and x.device.type == "cpu" and available()
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
     """`F.linear`, and an activation in oneDNN's words. `suits` must be asked before."""
+    bias = None if bias is None else bias.contiguous()  # the operator reads one with strides wrongly
     out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
     return out
 
@@ -69,7 +78,7 @@ class FeedForward(nn.Module):
     """Mixed into a gated feed-forward of transformers, down(silu(gate(x)) * up(x)), with its parameters and names.
 
     Its three layers are taken as matrices where they say how (`float_matrix`: `OneDnnLinear`, `int8.Int8Linear`). With
-    anything else, a LoRA layer say, the stock forward runs.
+    anything else, a LoRA layer or one with hooks say, the stock forward runs.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -85,12 +94,15 @@ Layer = tuple[Tensor, Tensor | None]
 
 
 def _matrix_and_bias(layer: Any) -> Layer | None:
-    matrix = layer.float_matrix() if hasattr(layer, "float_matrix") else None
+    hooked = layer._forward_hooks or layer._forward_pre_hooks or "forward" in vars(layer)
+    matrix = layer.float_matrix() if hasattr(layer, "float_matrix") and not hooked else None
     return None if matrix is None else (matrix, layer.bias)
 
 
 def _feed_forward(x: Tensor, gate: Layer, up: Layer, down: Layer) -> Tensor:
-    inner = torch.ops.mkldnn._linear_pointwise.binary(x, linear(x, *gate, activation="swish"), *up, "mul")
+    matrix, bias = up
+    bias = None if bias is None else bias.contiguous()
+    inner = torch.ops.mkldnn._linear_pointwise.binary(x, linear(x, *gate, activation="swish"), matrix, bias, "mul")
     return linear(inner, *down)
 
 

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from varsdoc.errors import InputError
+from varsdoc.int8_product import int8_product
 from varsdoc.scoring.codes import decode
 from varsdoc.scoring.threads import for_each
 
@@ -194,7 +195,7 @@ def _products(vectors: _Vectors, chunk: QueryChunk) -> Tensor:
         return chunk.flat @ vectors.numbers.T
     tokens, count = len(chunk.flat), len(vectors.numbers)
     both = _workspace.take("both", torch.int32, 2 * tokens, count)
-    torch._int_mm(chunk.planes, vectors.numbers.T, out=both)
+    int8_product(chunk.planes, vectors.numbers.T, signs=vectors.scales is None, out=both)
     whole = _workspace.take("whole", torch.int32, tokens, count)
     torch.add(both[tokens:], both[:tokens], alpha=PLANE, out=whole)
     if vectors.scales is None:

@@ -40,6 +40,9 @@ class Replays:
         self._graphs: OrderedDict[Hashable, _Graph] = OrderedDict()
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> Any:
+        return Replays, ()  # a copy captures its own
+
     def forget(self) -> None:
         with self._lock:
             self._graphs.clear()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 STEP_BYTES = 256 << 20  # of decoded vectors and similarities at a time
 ROWS = 256  # query tokens at a time on a CPU
+LONG = 128  # vectors of a run, on the average
 
 
 def best_of_runs(
@@ -50,10 +51,10 @@ def best_of_runs(
 
 def _best(vectors: Tensor, flat: Tensor, runs: Tensor) -> Tensor:
     """The best product of each run of vectors with each query token: (runs, T)."""
-    if vectors.device.type != "cpu":
+    if vectors.device.type != "cpu" or len(vectors) < LONG * len(runs):
         return torch.segment_reduce(vectors @ flat.T, "max", lengths=runs, axis=0)
     # On a CPU that reduction walks columns, slower than the product itself. A maximum along rows is vectorised, and a
-    # few rows at a time stay in the cache.
+    # few rows at a time stay in the cache. It is a step of Python for each run, so it pays for long ones.
     parts = flat.split(ROWS)
     return torch.stack([torch.cat([(part @ run.T).amax(1) for part in parts]) for run in vectors.split(runs.tolist())])
 

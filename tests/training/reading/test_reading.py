@@ -25,7 +25,7 @@ from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk, Maker, cut_to
 from varsdoc.training.reading.pool import Pool
 from varsdoc.training.reading.printed import PRINTED, Speller, Spelling, printed_tokens, transcripts, word_cells
 from varsdoc.training.reading.stage import read_stage
-from varsdoc.training.reading.start import build
+from varsdoc.training.reading.start import build, keep_variant
 from varsdoc.training.reading.step import query_batch
 from varsdoc.training.reading.targets import PLACES, TOKENS, Grid, places, token_keys, tokenise
 from varsdoc.training.reading.words import BITS, word_key
@@ -260,6 +260,14 @@ def test_one_variant_becomes_several_that_read_on(tmp_path: Path) -> None:
     far = [(new.head(k).weight - old).norm() / old.norm() for k in range(2) for old in (one.head(0).weight,)]
     assert min(far) > 0.5, "new heads share no history, not even the first"
     assert (new.probes[0] - new.probes[1]).norm() > 0.1 * new.probes[0].norm()
+
+
+def test_a_variant_that_goes_on_alone_keeps_all_its_probes() -> None:
+    model = tiny.model(variants=3, probes_per_variant=2)
+    probes = model.probes.detach().clone()
+    keep_variant(model, 1, probe=True)
+    assert torch.equal(model.probes, probes[2:4])
+    assert model.encode_pages([tiny.page(84, 84)])[0].variants.shape[0] == 1
 
 
 def test_every_printed_token_is_in_the_cell_that_shows_it() -> None:

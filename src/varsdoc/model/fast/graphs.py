@@ -31,6 +31,10 @@ class QueryGraphs:
         self._encoder = encoder
         self._graphs: dict[int, _Graph] = {}
         self._lock = threading.Lock()  # what a graph reads and writes is one place for all threads
+        self._done = torch.cuda.Event()  # and for all their streams
+
+    def __reduce__(self) -> Any:
+        return QueryGraphs, (self._encoder,)  # a copy captures its own
 
     def encode(self, ids: Sequence[int]) -> Tensor | None:
         """(T, dim), or None where the question is too long."""
@@ -41,9 +45,12 @@ class QueryGraphs:
             if length not in self._graphs:
                 self._graphs[length] = self._capture(length)
             graph = self._graphs[length]
+            self._done.wait()
             graph.ids[: len(ids)].copy_(torch.tensor(ids).pin_memory(), non_blocking=True)
             graph.graph.replay()
-            return graph.vectors[: len(ids)].clone()
+            vectors = graph.vectors[: len(ids)].clone()
+            self._done.record()
+            return vectors
 
     def _capture(self, length: int) -> _Graph:
         from varsdoc.model.fast.layout import runs_of

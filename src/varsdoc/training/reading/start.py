@@ -43,7 +43,8 @@ def keep_variant(model: VarsDoc, variant: int, probe: bool = False) -> None:
     if not 0 <= variant < model.config.variants:
         raise ConfigError(f"source_variant must lie between 0 and {model.config.variants - 1}, not {variant}.")
     model.heads = nn.ModuleList([model.head(variant)])
-    model.probes = nn.Parameter(model.probes.detach()[variant : variant + 1 if probe else variant].clone())
+    each = model.config.probes_per_variant if probe else 0
+    model.probes = nn.Parameter(model.probes.detach()[variant * each : (variant + 1) * each].clone())
     heads = "separate" if model.query_head is not None else "shared"
     branch_layers = model.config.branch_layers if probe else 0
     model.reconfigure(model.config.with_(variants=1, branch_layers=branch_layers, heads=heads, trained=False))
