@@ -2,7 +2,8 @@
 
 torch's `_int_mm` is not: on x86 without VNNI (most processors before 2019 and many laptops since) oneDNN adds pairs of
 products in 16 bits, which overflow where both factors are large, without a word. It is asked once whether it does. If
-so, products are made in floating point, where whole numbers of this size are exact too, in any order of adding.
+so, products are made in floating point, where whole numbers of this size are exact too, in any order of adding. So they
+are with a torch that has no oneDNN (Apple's processors): its `_int_mm` is then a plain loop.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def int8_product(a: Tensor, b: Tensor, *, signs: bool = False, out: Tensor | Non
     >>> int8_product(torch.full((1, 4), 127, dtype=torch.int8), torch.full((4, 1), -127, dtype=torch.int8))
     tensor([[-64516]], dtype=torch.int32)
     """
-    if signs or torch_is_exact():
+    if torch.backends.mkldnn.is_available() and (signs or torch_is_exact()):
         return torch._int_mm(a, b) if out is None else torch._int_mm(a, b, out=out)
     wide = torch.float32 if a.shape[1] <= EXACT_IN_FLOAT32 else torch.float64
     product = a.to(wide) @ b.to(wide)
