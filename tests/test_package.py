@@ -37,6 +37,20 @@ def test_help_is_quick() -> None:
     assert "info" in done.stdout
 
 
+def test_output_that_is_redirected_is_utf_8_whatever_the_machine_speaks() -> None:
+    program = (
+        "import sys, typer; from varsdoc import cli\n"
+        "cli.app = lambda: typer.echo('\u043e\u0442\u0447\u0451\u0442')\ncli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": SOURCE, "PYTHONIOENCODING": "cp1252"},
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.decode("utf-8").strip()) == (0, "отчёт"), done.stderr
+
+
 def test_names_of_the_package_resolve() -> None:
     import varsdoc
 

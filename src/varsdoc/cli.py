@@ -133,6 +133,8 @@ def _table(facts: dict[str, Any]) -> None:
 
 def main() -> None:
     """Run, and turn what a user can mend into one line on stderr."""
+    if sys.stdout is not None and not sys.stdout.isatty() and hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(encoding="utf-8")  # names in any script, whatever the machine's own encoding
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         app()

@@ -155,6 +155,15 @@ def test_metadata_is_laid_over_and_filters(index: Index, papers: Path, tmp_path:
     assert {hit.metadata["team"] for hit in index.search("valve", where="document = 'a.tiff'")} == {"Sales"}
 
 
+def test_a_metadata_file_may_hold_any_sign_in_its_texts(index: Index, papers: Path, tmp_path: Path) -> None:
+    """JSON lets a line separator (U+2028) and its like stand in a string."""
+    file = tmp_path / "about.jsonl"
+    lines = [{"document": name, "title": "one\u2028two\x85three"} for name in ("a.tiff", "b.png")]
+    file.write_text("\r\n".join(json.dumps(line, ensure_ascii=False) for line in lines), encoding="utf-8")
+    index.add(papers, metadata_file=file)
+    assert {d.metadata["title"] for d in index.list()} == {"one\u2028two\x85three"}
+
+
 @pytest.mark.parametrize(
     "wrong", [{"page": 1}, {"": 1}, {"x.y": 1}, {"list": [1]}, {"big": 2**70}, {"bad": float("nan")}]
 )

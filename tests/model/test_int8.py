@@ -71,5 +71,15 @@ def test_heads_and_embeddings_stay_float_and_saving_is_refused(tmp_path: Path) -
 def test_int8_is_for_the_cpu() -> None:
     from varsdoc.model.device import choose_dtype
 
-    with pytest.raises(ConfigError, match="int8 is for the CPU, not cuda"):
+    with pytest.raises(ConfigError, match="int8 is for the CPU, not cuda; use bfloat16"):
         choose_dtype("int8", torch.device("cuda"))
+    with pytest.raises(ConfigError, match="int8 is for the CPU, not mps; use float32"):
+        choose_dtype("int8", torch.device("mps"))
+
+
+def test_half_precision_is_not_for_mps() -> None:
+    from varsdoc.model.device import choose_dtype
+
+    with pytest.raises(ConfigError, match="bfloat16 is not for mps"):
+        choose_dtype("bfloat16", torch.device("mps"))
+    assert choose_dtype(None, torch.device("mps")) == "float32"

@@ -92,6 +92,18 @@ def test_blocks_threads_rows_and_neighbours_change_nothing(
     assert torch.equal(score_packed(queries, pages, mask).total, whole.total[:, [1, 4]])
 
 
+@pytest.mark.parametrize("name", CODECS)
+def test_a_long_query_is_scored_in_parts_and_takes_no_more_memory(name: str) -> None:
+    pages = [unit(3, m, 128, seed=m) for m in (40, 9, 200)]
+    blobs = [get_codec(name).pack(page) for page in pages]
+    query = unit(3 * kernels.TOKENS + 5, 128, seed=1)
+    found = score_packed([query], PackedPages.from_blobs(blobs), threads=1)
+    expected = reference([query], blobs, name)
+    torch.testing.assert_close(found.variants, expected.variants, atol=TOLERANCE[name] * len(query), rtol=0)
+    held = {key: len(buffer) for key, buffer in vars(kernels._workspace).items()}
+    assert max(held.get("both", 0), held.get("whole", 0)) <= 2 * kernels.TOKENS * kernels.BLOCK
+
+
 def test_an_all_negative_page_keeps_its_negative_score() -> None:
     query = unit(1, 128, seed=1)
     pages = PackedPages.from_blobs(

@@ -234,6 +234,23 @@ def test_read_only_refuses_uploads_and_deletes(made: Path) -> None:
     assert stored_files(made) == []  # other tests tried to upload here, too
 
 
+def test_a_folder_that_may_not_be_written_to_is_served_without_uploads(
+    model: VarsDoc, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Index.open(tmp_path / "index", model).add(picture(tmp_path / "a.png", 3))
+    JobFolder(tmp_path / "index").make()  # an earlier server took uploads
+
+    def refused(folder: JobFolder) -> None:  # root may write anywhere
+        raise PermissionError(13, "Permission denied", str(folder.jobs))
+
+    monkeypatch.setattr(JobFolder, "make", refused)
+    with running(tmp_path / "index", settings=Settings(device="cpu")) as client:
+        assert client.post("/search", json={"query": "valve"}).status_code == 200
+        answered = upload(client, ("b.png", png(1)))
+        assert (answered.status_code, str(tmp_path) in answered.text) == (403, False)
+        assert "may not write" in answered.json()["detail"]
+
+
 def test_a_second_server_on_a_collection_reads_and_says_so(place: Path, client: httpx.Client) -> None:
     # Record locks belong to a process, so the first server's claim is only seen by others, and by its own table.
     with running(place, settings=Settings(device="cpu")) as second:

@@ -90,8 +90,9 @@ def test_sigterm_leaves_a_job_that_the_next_server_finishes(
 ) -> None:
     server = launcher.serve("--index", collection, "--port", 0)
     with server.client() as client:
+        assert client.post("/search", json={"query": "valve"}).json()["pages"] == 1  # the model is loaded
         job = start_job(client, tmp_path)
-        assert client.post("/search", json={"query": "valve"}).json()["pages"] == 1
+        assert client.post("/search", json={"query": "valve"}).json()["pages"] == 1, "in the middle of the job"
         assert server.end() == 0
     wait_for(lambda: not job_processes(server.pid), 60)
     again = launcher.serve("--index", collection, "--port", 0)

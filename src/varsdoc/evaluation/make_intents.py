@@ -93,7 +93,7 @@ def draft(
     """Append the missing pages to `out`; returns pages drafted and failed. A second run goes on where one stopped."""
     done = set()
     if out.is_file():
-        done = {json.loads(row)["page"] for row in out.read_text(encoding="utf-8").splitlines() if row.strip()}
+        done = {json.loads(row)["page"] for row in out.read_text(encoding="utf-8").split("\n") if row.strip()}
     order = np.random.default_rng(seed).permutation(len(judged.pages))[:pages]
     drafted = failed = 0
     with out.open("a", encoding="utf-8") as file:

@@ -91,6 +91,8 @@ class Index:
             from varsdoc.model.device import choose_device
 
             hold = str(choose_device(hold))
+            if hold.startswith("mps"):
+                raise ConfigError("Codes are not held on mps, which lacks what scoring them needs; leave hold out.")
         encoder = Encoder(
             model,
             device=device,

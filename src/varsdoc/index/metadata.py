@@ -76,7 +76,7 @@ def read_file(path: str | Path) -> dict[str, dict[str, Value | None]]:
     path = Path(path)
     found: dict[str, dict[str, Value | None]] = {}
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").split("\n")  # splitlines knows more ends than JSON
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"The metadata file {path} cannot be read ({error}).") from error
     for number, line in enumerate(lines, 1):

@@ -36,5 +36,8 @@ def choose_dtype(dtype: str | torch.dtype | None, device: torch.device) -> str:
     if name not in (*DTYPES, "int8"):
         raise ConfigError(f"There is no dtype {name!r}; use float32, bfloat16, float16 or int8.")
     if name == "int8" and device.type not in ("cpu", "meta"):
-        raise ConfigError(f"dtype int8 is for the CPU, not {device.type}; use bfloat16 there.")
+        instead = "float32" if device.type == "mps" else "bfloat16"
+        raise ConfigError(f"dtype int8 is for the CPU, not {device.type}; use {instead} there.")
+    if device.type == "mps" and name != "float32":
+        raise ConfigError(f"dtype {name} is not for mps, where torch's causal attention is wrong in it; use float32.")
     return name

@@ -28,8 +28,9 @@ class _Batch:
         return type(self)(**{k: v.pin_memory() if isinstance(v, torch.Tensor) else v for k, v in kept.items()})
 
     def to(self: BatchT, device: torch.device | str) -> BatchT:
+        ahead = torch.device(device).type == "cuda"  # on mps a copy that is not waited for may read freed memory
         moved = {
-            f.name: value.to(device, non_blocking=True)
+            f.name: value.to(device, non_blocking=ahead)
             if isinstance(value := getattr(self, f.name), torch.Tensor)
             else value
             for f in fields(self)  # type: ignore[arg-type]

@@ -104,7 +104,10 @@ def _base_name(model: VarsDoc, target: Path, base: str | Path | None) -> str:
         return name
     if Path(name).resolve() == target.resolve():
         raise ConfigError(f"{target} is the base of this adapter; save the adapter to another folder.")
-    return os.path.relpath(Path(name).resolve(), target.resolve())
+    try:
+        return Path(os.path.relpath(Path(name).resolve(), target.resolve())).as_posix()
+    except ValueError:  # another drive
+        return str(Path(name).resolve())
 
 
 def _write_adapter(model: VarsDoc, folder: Path, base: str) -> None:

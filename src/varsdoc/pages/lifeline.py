@@ -14,6 +14,7 @@ import shutil
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 from varsdoc.pages import wire
@@ -25,6 +26,7 @@ except ImportError:  # Windows
 
 _PR_SET_PDEATHSIG = 1
 _POLL_SECONDS = 1.0
+_PEEK_SECONDS = 0.02
 
 
 class Lifeline:
@@ -52,6 +54,8 @@ class Lifeline:
                 while not select.select([0], [], [], _POLL_SECONDS)[0]:
                     if os.getppid() != self.parent:
                         self._end()
+            else:
+                _wait_for_input()
             chunk = os.read(0, size - len(data))
             if not chunk:
                 break
@@ -65,6 +69,18 @@ class Lifeline:
         if sys.platform != "win32" and os.getpgrp() == os.getpid():
             os.killpg(0, signal.SIGKILL)
         os._exit(0)
+
+
+def _wait_for_input() -> None:
+    """Windows: a thread in the middle of reading a pipe holds up every library that asks for stdin as it is loaded."""
+    if sys.platform == "win32":
+        import _winapi
+        import msvcrt
+
+        pipe = msvcrt.get_osfhandle(0)
+        with contextlib.suppress(OSError):  # the other side is gone: reading says so
+            while not _winapi.PeekNamedPipe(pipe, 0)[0]:
+                time.sleep(_PEEK_SECONDS)
 
 
 def die_with_parent(wanted: bool) -> None:

@@ -54,10 +54,10 @@ class Segment:
 
     def add(self, codes: Tensor, scales: Tensor | None, tokens: int) -> None:
         end = self.filled + len(codes)
-        self.codes[self.filled : end].copy_(codes, non_blocking=True)
+        self.codes[self.filled : end].copy_(codes, non_blocking=self.codes.is_cuda)
         if self.scales is not None:
             assert scales is not None
-            self.scales[self.filled : end].copy_(scales, non_blocking=True)
+            self.scales[self.filled : end].copy_(scales, non_blocking=self.scales.is_cuda)
         self._starts.append(self.filled)
         self._tokens.append(tokens)
         self.filled = end
@@ -283,7 +283,7 @@ class DevicePages:
         return fused.make_tiles(queries, self.codec)
 
     def _query(self, query: Tensor | np.ndarray, i: int) -> Tensor:
-        return self._checked(query, i).to(self.device, non_blocking=True)
+        return self._checked(query, i).to(self.device, non_blocking=self.device.type == "cuda")
 
     def _checked(self, query: Tensor | np.ndarray, i: int) -> Tensor:
         tensor = torch.from_numpy(query) if isinstance(query, np.ndarray) else query

@@ -110,18 +110,35 @@ def best_tokens(
         shape = (len(chunk.flat), len(rows), pages.variants)
         best = torch.empty(shape, dtype=torch.float32 if floats else torch.int32)
 
-        def score(block: tuple[int, int], chunk: QueryChunk = chunk, best: Tensor = best) -> None:
+        def score(block: tuple[int, int], parts: Parts = _parts(chunk), best: Tensor = best) -> None:  # noqa: B008
             start, stop = block
             vectors = _load(pages.codec, pages.dim, block_of(start, stop), floats)
-            products = _products(vectors, chunk)  # (tokens, N)
-            if vectors.places is not None:
-                products = products.index_select(1, vectors.places)
-            products = products.view(len(products), stop - start, pages.variants, -1)
-            torch.amax(products, 3, out=best[:, start:stop])
+            for at, part in parts:
+                products = _products(vectors, part)  # (tokens, N)
+                if vectors.places is not None:
+                    products = products.index_select(1, vectors.places)
+                products = products.view(len(products), stop - start, pages.variants, -1)
+                torch.amax(products, 3, out=best[at : at + len(products), start:stop])
 
         for_each(score, blocks, threads)
         _sum_by_query(best.numpy(), chunk, order, variants, together if fused else None)
     return torch.from_numpy(variants), torch.from_numpy(together)
+
+
+Parts = list[tuple[int, QueryChunk]]
+
+
+def _parts(chunk: QueryChunk) -> Parts:
+    """A chunk that is one long query, some tokens at a time: what a thread keeps for integer products is bounded."""
+    count, planes = len(chunk.flat), chunk.planes
+    if planes is None or count <= TOKENS:
+        return [(0, chunk)]
+    parts = []
+    for at in range(0, count, TOKENS):
+        flat = chunk.flat[at : at + TOKENS]
+        both = torch.cat([planes[at : at + len(flat)], planes[count + at : count + at + len(flat)]])
+        parts.append((at, QueryChunk(chunk.first, [len(flat)], flat, both, chunk.steps)))
+    return parts
 
 
 def _blocks(tokens: np.ndarray, variants: int, floats: bool) -> list[tuple[int, int]]:

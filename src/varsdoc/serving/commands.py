@@ -46,6 +46,9 @@ def serve(
             file=sys.stderr,
         )
         raise typer.Exit(2)
+    # Before torch is imported: threads that wait for each other by spinning take the cores from the process that
+    # indexes uploads, and from each other (benchmarks/serve_load.py: twice the searches a second).
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with needs("serve", "fastapi"), needs("serve", "uvicorn"), needs("serve", "python_multipart"):
         from varsdoc.serving.app import create_app
         from varsdoc.serving.server import serve as run

@@ -88,6 +88,7 @@ def main(parent: int) -> None:
 
     line = Lifeline(parent)
     no_core_dumps()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C is for the server, which ends this process in its own time
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     _be_gentle()

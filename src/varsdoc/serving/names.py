@@ -7,6 +7,7 @@ import re
 import unicodedata
 from pathlib import PurePosixPath
 
+_DEVICE = re.compile(r"(?i)con|prn|aux|nul|(com|lpt)[0-9]")  # Windows keeps these for itself, whatever follows the dot
 _LONGEST = 200
 
 
@@ -27,14 +28,14 @@ def display_name(given: str) -> str:
 def disk_name(shown: str) -> str:
     """A name without surprises for any file system; the suffix stays, as it tells office files apart.
 
-    >>> disk_name("Bericht März (1).PDF"), disk_name("<b>.pdf"), disk_name("..")
-    ('Bericht_Marz_1_.pdf', 'b_.pdf', 'document')
+    >>> disk_name("Bericht März (1).PDF"), disk_name("<b>.pdf"), disk_name(".."), disk_name("con.pdf")
+    ('Bericht_Marz_1_.pdf', 'b_.pdf', 'document', '_con.pdf')
     """
     plain = unicodedata.normalize("NFKD", shown).encode("ascii", "ignore").decode()
     path = PurePosixPath(plain.replace("/", "_"))
     suffix = re.sub(r"[^a-z0-9.]", "", path.suffix.lower())[:10]
     stem = re.sub(r"[^A-Za-z0-9_-]+", "_", path.name[: len(path.name) - len(path.suffix)]).lstrip("_-")[:80]
-    return (stem or "document") + suffix
+    return ("_" if _DEVICE.fullmatch(stem) else "") + (stem or "document") + suffix
 
 
 def place(shown: str) -> str:

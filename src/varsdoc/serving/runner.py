@@ -27,6 +27,7 @@ from varsdoc.serving.uploads import Received
 
 _ATTEMPTS = 3
 _IDLE_SECONDS = 60.0  # then the process goes, and its memory with it
+_UNWRITABLE = "This server may not write to the collection's folder, so it takes no uploads."
 _ELSEWHERE = "Another server looks after this collection's uploads; use that one."
 
 
@@ -69,11 +70,14 @@ class Runner:
     def _claim(self, collection: Collection, folder: JobFolder) -> None:
         if collection.name in self._claimed:
             return
-        folder.make()
         try:
+            folder.make()
             self._claims.enter_context(folder_lock(folder.jobs))
         except BusyError:
             collection.refuse_writing(_ELSEWHERE)
+        except OSError as error:
+            log.warning("no uploads for %s: %s", collection.name, error.strerror or error)
+            collection.refuse_writing(_UNWRITABLE)
         else:
             self._claimed.add(collection.name)
 
@@ -189,7 +193,7 @@ class Runner:
                 self._process = self._process or JobProcess()
                 self._process.send(self._order(job, folder))
         last = self._listen(job, self._process) if going and self._process is not None else None
-        if last is None:
+        if last is None or job.state == "cancelled":  # the process was ended, perhaps after its last word
             self._let_go()
         if self._stopping and last is None:
             job.state, job.detail = "waiting", "The server was stopped; it goes on when it starts again."

@@ -252,6 +252,13 @@ class FastEncoder:
         return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
 
 
+def allow_recompiling(times: int) -> None:
+    """At least so often, for one piece of code."""
+    config = torch._dynamo.config
+    name = "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit"  # torch 2.6
+    setattr(config, name, max(times, getattr(config, name)))
+
+
 @lru_cache(maxsize=4)
 def _pieces(compiled: bool, backend: str) -> _Pieces:
     """One set for all models of a process: what was compiled for one serves the next."""
@@ -263,7 +270,7 @@ class _Pieces:
 
     def __init__(self, compiled: bool, backend: str) -> None:
         if compiled:  # rows packed and by branch, one branch and several, first size and open size: more than eight
-            torch._dynamo.config.recompile_limit = max(RECOMPILE_LIMIT, torch._dynamo.config.recompile_limit)
+            allow_recompiling(RECOMPILE_LIMIT)
 
         def made(function: Callable[..., Any], **fixed: tuple[int, ...]) -> Any:
             names = [*signature(function).parameters]

@@ -20,6 +20,7 @@ import torch
 from tqdm import tqdm
 
 from varsdoc.model.device import choose_device
+from varsdoc.model.fast.encoder import allow_recompiling
 from varsdoc.training.reading.bank import Bank
 from varsdoc.training.reading.config import ReadConfig
 from varsdoc.training.reading.feed import Feed
@@ -82,7 +83,7 @@ class Reading:
         self.steps, self.loss, self.bad = 0, float("nan"), 0
         if config.compile and device.type == "cuda":
             # Blocks share their code: shapes, windows and full attention are its variants, more than dynamo expects.
-            torch._dynamo.config.recompile_limit = 64
+            allow_recompiling(64)
             for block in (*self.model.backbone.visual.blocks, *self.model.backbone.language_model.layers):
                 block.compile(dynamic=False)
 
