@@ -32,11 +32,10 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--index", type=Path, help="a collection of the sample documents; default: the demo makes one")
     options.add_argument("--into", type=Path, default=ROOT / "docs" / "images")
-    options.add_argument("--dtype", default="int8", help="of the model on a CPU")
     chosen = options.parse_args()
     where = chosen.index or demo_collection()
     chosen.into.mkdir(parents=True, exist_ok=True)
-    server, address = serve(where, chosen.dtype)
+    server, address = serve(where)
     try:
         take_all(address, chosen.into)
     finally:
@@ -52,8 +51,8 @@ def demo_collection() -> Path:
     return Path(json.loads(done.stdout)["index"])
 
 
-def serve(where: Path, dtype: str) -> tuple[subprocess.Popen[str], str]:
-    command = [sys.executable, "-m", "varsdoc", "serve", "--index", str(where), "--port", "0", "--dtype", dtype]
+def serve(where: Path) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "varsdoc", "serve", "--index", str(where), "--port", "0"]
     process = subprocess.Popen(command, env=environment(), stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     for line in process.stderr:
