@@ -110,7 +110,9 @@ def best_tokens(
         shape = (len(chunk.flat), len(rows), pages.variants)
         best = torch.empty(shape, dtype=torch.float32 if floats else torch.int32)
 
-        def score(block: tuple[int, int], parts: Parts = _parts(chunk), best: Tensor = best) -> None:  # noqa: B008
+        parts = _parts(chunk)
+
+        def score(block: tuple[int, int], parts: Parts = parts, best: Tensor = best) -> None:
             start, stop = block
             vectors = _load(pages.codec, pages.dim, block_of(start, stop), floats)
             for at, part in parts:
