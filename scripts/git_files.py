@@ -15,15 +15,15 @@ from pathlib import Path
 
 
 def listed(repository: str, ends: tuple[str, ...], below: list[str]) -> dict[str, bytes]:
-    """Path -> blob; each blob once."""
+    """Path -> blob. Paths may share one: captions of two charts can be the same."""
     command = ["git", "-C", repository, "ls-tree", "-r", "-z", "HEAD", *below]
     entries = subprocess.run(command, capture_output=True, check=True).stdout.split(b"\0")
-    found: dict[bytes, str] = {}
-    for entry in entries:
-        facts, _, path = entry.partition(b"\t")
-        if path and os.fsdecode(path).endswith(ends):
-            found.setdefault(facts.split()[2], os.fsdecode(path))
-    return {path: blob for blob, path in found.items()}
+    parted = (entry.partition(b"\t") for entry in entries if entry)
+    return {
+        os.fsdecode(path): facts.split()[2]
+        for facts, _, path in parted
+        if os.fsdecode(path).endswith(ends) and facts.split()[1] == b"blob"
+    }
 
 
 def extract(repository: str, folder: Path, ends: tuple[str, ...], below: list[str]) -> tuple[int, int]:
