@@ -57,9 +57,12 @@ def suits(x: Tensor) -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
     """`F.linear`, and an activation in oneDNN's words. `suits` must be asked before."""
-    bias = None if bias is None else bias.contiguous()  # the operator reads one with strides wrongly
-    out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, _dense(bias), activation, [], "")
     return out
+
+
+def _dense(bias: Tensor | None) -> Tensor | None:
+    return None if bias is None else bias.contiguous()  # oneDNN's operators read one with strides wrongly
 
 
 class OneDnnLinear(nn.Linear):
@@ -101,8 +104,8 @@ def _matrix_and_bias(layer: Any) -> Layer | None:
 
 def _feed_forward(x: Tensor, gate: Layer, up: Layer, down: Layer) -> Tensor:
     matrix, bias = up
-    bias = None if bias is None else bias.contiguous()
-    inner = torch.ops.mkldnn._linear_pointwise.binary(x, linear(x, *gate, activation="swish"), matrix, bias, "mul")
+    gated = linear(x, *gate, activation="swish")
+    inner = torch.ops.mkldnn._linear_pointwise.binary(x, gated, matrix, _dense(bias), "mul")
     return linear(inner, *down)
 
 
