@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 import tiny
+from reading_tools import pack_folder
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsDoc
 from varsdoc.training.generator import PageStream, Word
@@ -24,7 +25,7 @@ from varsdoc.training.reading.muon import BatchedMuon
 from varsdoc.training.reading.pages import QUERIES, SHAPES, Chunk, Maker, cut_to_shape, nearest_shape
 from varsdoc.training.reading.pool import Pool
 from varsdoc.training.reading.printed import PRINTED, Speller, Spelling, printed_tokens, transcripts, word_cells
-from varsdoc.training.reading.stage import read_stage
+from varsdoc.training.reading.stage import Reading, read_stage
 from varsdoc.training.reading.start import build, keep_variant
 from varsdoc.training.reading.step import query_batch
 from varsdoc.training.reading.targets import PLACES, TOKENS, Grid, places, token_keys, tokenise
@@ -260,6 +261,34 @@ def test_one_variant_becomes_several_that_read_on(tmp_path: Path) -> None:
     far = [(new.head(k).weight - old).norm() / old.norm() for k in range(2) for old in (one.head(0).weight,)]
     assert min(far) > 0.5, "new heads share no history, not even the first"
     assert (new.probes[0] - new.probes[1]).norm() > 0.1 * new.probes[0].norm()
+
+
+def test_pages_of_another_kind_are_no_wrong_answers_where_banks_are_alike(tmp_path: Path) -> None:
+    tiny.model(1, 0, heads="shared").save_pretrained(tmp_path / "start")
+    pack_folder(tmp_path / "packs")
+    common = {"source": str(tmp_path / "start"), "pairs": [str(tmp_path / "packs")], "real_made": 0.5}
+    small = {
+        "steps": 12,
+        "pairs_from": 0.0,
+        "pairs_share": 0.5,
+        "warmup": 1,
+        "batch_tokens": 2100,
+        "workers": 1,
+        "pool": 8,
+        "real_pool": 8,
+    }
+    kinds = []
+    for alike in (False, True):
+        config = ReadConfig(output=str(tmp_path / str(alike)), bank=2, alike=alike, **common, **small)
+        piece = Reading(config)
+        piece.run()
+        kinds.append(set(piece.banks))
+        assert all(len(list(bank)) <= 2 for bank in piece.banks.values())
+        for kind, bank in piece.banks.items():
+            lengths = {part.vectors.shape[2] for part in bank}
+            assert kind is None or len(lengths) == 1, "one shape, so one length"
+    assert kinds[0] == {None}
+    assert len(kinds[1]) > 1
 
 
 def test_a_variant_that_goes_on_alone_keeps_all_its_probes() -> None:

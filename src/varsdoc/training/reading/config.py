@@ -25,6 +25,8 @@ class ReadConfig:
     tell             weight of telling which pages of the step print a word, with `tell_temperature` on cosines;
                      `tell_variants`: "best" variant of a page per word, or "each" by itself
     bank             steps whose pages stay, without gradients, as wrong answers for `tell` and contrast
+    alike            each kind of page (generated or real, and its shape) has a bank of its own: a chart's wrong answers
+                     are charts, as in a collection
     temperature      of the contrast on mean scores; hardness as in the adaptation stage
     variants         K with `branch_layers`, where the source has one variant: it is expanded with `noise`, and fresh
                      probes are moved apart by `probe_noise` of the spread of token embeddings
@@ -67,6 +69,7 @@ class ReadConfig:
     tell_temperature: float = 0.05
     tell_variants: Literal["best", "each"] = "best"
     bank: int = 0
+    alike: bool = False
     hardness: Literal["none", "paper", "normalised"] = "none"
     variants: int = 1
     branch_layers: int = 0

@@ -12,6 +12,7 @@ import logging
 import random
 import sys
 import time
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,7 @@ class Reading:
         self.weights = MasterWeights(learners, config.lr, config.weight_decay, config.optimiser == "muon")
         self.shapes = Shapes(self.model)
         self.feed.place(device)
-        self.bank = Bank(config.bank)
+        self.banks = defaultdict[tuple[bool, int] | None, Bank](lambda: Bank(config.bank))
         self.random = random.Random(config.seed)
         self.generator = torch.Generator(device=device).manual_seed(config.seed)
         self.began = self.judged_at = self.stepped_at = time.monotonic()
@@ -173,7 +174,8 @@ class Reading:
         shape = self.random.choices(ready, [self._share(shape, pool) for shape in ready])[0]
         drawn = pool.draw(shape, self.pages(shape), config.queries)
         fair = self.done(i) < config.fair
-        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator, self.bank, fair)
+        bank = self.banks[(pool is self.feed.real, shape) if config.alike else None]
+        losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator, bank, fair)
         losses.total.backward()
         self.weights.step(self.factor(i), config.max_grad_norm)
         return losses, len(drawn.page)
