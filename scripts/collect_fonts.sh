@@ -7,7 +7,8 @@
 # Latin by fontTools where pip can supply it, so that some four hundred files stay under 20 MB. Every package is in Debian main
 # (OFL, Apache, GPL with font exception, or public domain); the fonts are input to training and are never committed.
 set -eu
-target=${1:?usage: sh scripts/collect_fonts.sh FOLDER [PYTHON]}
+mkdir -p "${1:?usage: sh scripts/collect_fonts.sh FOLDER [PYTHON]}"
+target=$(cd "$1" && pwd)  # of here: the work is done in another folder
 python=${2:-python3}
 here=$(cd "$(dirname "$0")" && pwd)
 packages="
