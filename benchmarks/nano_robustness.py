@@ -184,9 +184,9 @@ class Report:
 
 
 def name_of(folder: str) -> str:
-    """Of a checkpoint; pieces of reading write theirs to NAME/model."""
+    """Of a checkpoint; pieces of reading write theirs to NAME/model and, beside a mean, to NAME/last."""
     path = Path(folder)
-    return path.parent.name if path.name == "model" else path.name
+    return {"model": path.parent.name, "last": f"{path.parent.name}-last"}.get(path.name, path.name)
 
 
 def main() -> None:

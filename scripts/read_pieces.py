@@ -163,8 +163,8 @@ class Told(Reading):
                 pstats.Stats(profile, stream=file).sort_stats(order).print_stats(40)
         return taken
 
-    def quality(self, i: int) -> None:
-        super().quality(i)
+    def quality(self, i: int, weights: str = "last") -> None:
+        super().quality(i, weights)
         write_curve(self.configs, self.out)
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -458,3 +459,63 @@ def test_masters_in_one_vector_learn_as_parameters_one_by_one(dtype: torch.dtype
     for p, master, q in zip(ours.parameters(), weights.master, theirs.parameters(), strict=True):
         torch.testing.assert_close(master.detach(), q.detach())
         assert torch.equal(p.detach(), master.detach().to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_mean_is_that_of_the_masters_that_were_remembered(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Linear(5, 3)).to(dtype)
+    weights = MasterWeights(model, 0.1, 0.0, muon=False)
+    passed = []
+    for i in range(5):
+        for p in model.parameters():
+            p.grad = torch.randn(p.shape).to(dtype)
+        weights.step(1.0, 1.0)
+        if i >= 2:
+            weights.remember()
+            passed.append(weights.flat.clone())
+    assert weights.remembered == 3
+    weights.become_mean()
+    expected = torch.stack(passed).mean(0)
+    torch.testing.assert_close(weights.flat, expected)
+    live = torch.cat([p.detach().flatten() for p in model.parameters()])
+    assert torch.equal(live, weights.flat.to(dtype))
+
+
+def test_a_piece_with_a_mean_leaves_it_and_its_last_weights(tmp_path: Path) -> None:
+    """The mean over the second half of six steps, judged after the last weights, from the masters of these steps."""
+    tiny.model(1, 0, heads="shared").save_pretrained(tmp_path / "start")
+    folder = judged_folder(tmp_path / "judged")
+    config = ReadConfig(
+        output=str(tmp_path / "run"),
+        source=str(tmp_path / "start"),
+        steps=6,
+        warmup=1,
+        decay=0.0,
+        mean_from=0.6,  # steps 4, 5 and 6
+        batch_tokens=800,
+        workers=1,
+        pool=8,
+        log_every=10,
+        judged=[str(folder)],
+        optimiser="adamw",
+        lr=0.05,
+    )
+    passed: list[torch.Tensor] = []
+
+    class Watched(Reading):
+        def one(self, i: int) -> Any:
+            taken = super().one(i)
+            passed.append(self.model.head(0).weight.detach().clone())
+            return taken
+
+    made = Watched(config).run()
+    mean, last = (VarsDoc.from_pretrained(path, device="cpu") for path in (made, tmp_path / "run" / "last"))
+    rounded = {"atol": 0.01, "rtol": 0.01}  # they are stored in bfloat16
+    torch.testing.assert_close(last.head(0).weight.detach(), passed[-1], **rounded)
+    torch.testing.assert_close(mean.head(0).weight.detach(), torch.stack(passed[3:]).mean(0), **rounded)
+    assert not torch.allclose(mean.head(0).weight, last.head(0).weight, **rounded)
+    assert mean.config.trained
+    assert last.config.trained
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
+    assert [line["weights"] for line in lines if "weights" in line] == ["last", "mean"]

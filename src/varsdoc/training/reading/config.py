@@ -17,6 +17,8 @@ class ReadConfig:
     source           a checkpoint to go on from; null: the packaged architecture with one variant and no probe, fresh
     steps            of this piece; the learning rate falls to zero over its last `decay` share, so that a piece ends
                      with a model one can use, and the next piece warms up again
+    mean_from        once this share of the piece is done, its weights are averaged step by step: `model` is that mean,
+                     `last` has the weights of the last step. 1: no mean
     batch_tokens     visual tokens of one step; pages per step follow from their shape
     queries          taught per page and step; `contrast` of them are also ranked against all pages of the step
     align, scale     weight and scale of the word-to-cell loss
@@ -55,6 +57,7 @@ class ReadConfig:
     steps: int = 10_000
     warmup: int = 200
     decay: float = 0.3
+    mean_from: float = 1.0
     lr: float = 1e-3
     weight_decay: float = 0.05
     max_grad_norm: float = 1.0
@@ -129,7 +132,7 @@ def check_read_config(path: str | Path) -> ReadConfig:
     for name in (*positive, "real_pool", "log_every", "judge_every", "judge_minutes", "save_every", "max_minutes"):
         if not getattr(config, name) > 0:
             raise ConfigError(f"{path}: {name} must be above 0, not {getattr(config, name)}.")
-    for name in ("decay", "pairs_share", "pairs_from", "real_made", "fair"):
+    for name in ("decay", "mean_from", "pairs_share", "pairs_from", "real_made", "fair"):
         if not 0 <= getattr(config, name) <= 1:
             raise ConfigError(f"{path}: {name} must lie between 0 and 1, not {getattr(config, name)}.")
     if config.bank < 0 or any(times < 1 for times in config.often.values()):

@@ -38,6 +38,8 @@ class MasterWeights:
                 BatchedMuon([p for p, chosen in zip(self.master, inner, strict=True) if chosen], lr, weight_decay)
             )
         self.lr = lr
+        self.mean: Tensor | None = None
+        self.remembered = 0
 
     def step(self, factor: float, max_norm: float) -> Tensor:
         """One update at `factor` of the learning rate; returns the norm of the gradient."""
@@ -47,9 +49,28 @@ class MasterWeights:
                 group["lr"] = self.lr * factor
             optimiser.step()
         with torch.no_grad():
-            narrow = self.flat.to(self.live[0].dtype)
-            torch._foreach_copy_([p.data for p in self.live], self._views(narrow, self.live))
+            self._write_live()
         return norm
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """The present masters take part in the mean."""
+        self.remembered += 1
+        if self.mean is None:
+            self.mean = self.flat.detach().clone()
+        else:
+            self.mean.lerp_(self.flat, 1 / self.remembered)
+
+    @torch.no_grad()
+    def become_mean(self) -> None:
+        """Masters and parameters are the mean of what was remembered from here on."""
+        if self.mean is not None:
+            self.flat.copy_(self.mean)
+            self._write_live()
+
+    def _write_live(self) -> None:
+        narrow = self.flat.to(self.live[0].dtype)
+        torch._foreach_copy_([p.data for p in self.live], self._views(narrow, self.live))
 
     def _take_gradients(self, max_norm: float) -> Tensor:
         """Gradients move to the masters, in float32 and no longer together than `max_norm`; all zero if one is not a

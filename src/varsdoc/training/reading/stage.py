@@ -94,11 +94,20 @@ class Reading:
             self.began = self.judged_at = time.monotonic()
             self.report(0, None, 0)
             self._steps()
+            self.model.reconfigure(self.model.config.with_(trained=True))
+            if self.weights.remembered:
+                self._take_mean()
         finally:
             if self.own_feed:
                 self.feed.close()
-        self.model.reconfigure(self.model.config.with_(trained=True))
         return self.save("model")
+
+    def _take_mean(self) -> None:
+        """Noise that the last steps moved one way and earlier ones another cancels; the last weights stay beside it."""
+        self.save("last")
+        self.weights.become_mean()
+        if self._judging:
+            self.quality(self.steps, "mean")
 
     def _fill(self) -> None:
         """Enough for the first batches of every common shape."""
@@ -178,6 +187,8 @@ class Reading:
         losses = step(self.model, self.spelling, self.shapes, drawn, config, self.generator, bank, fair)
         losses.total.backward()
         self.weights.step(self.factor(i), config.max_grad_norm)
+        if config.mean_from < 1 and self.done(i) >= config.mean_from:
+            self.weights.remember()
         return losses, len(drawn.page)
 
     def _pool(self, i: int) -> Pool:
@@ -208,9 +219,13 @@ class Reading:
                 line[name] = round(torch.stack([getattr(x, name) for x in sums]).float().nanmean().item(), 4)
         self._write(line)
 
-    def quality(self, i: int) -> None:
+    def quality(self, i: int, weights: str = "last") -> None:
         self.model.eval()
-        line: dict[str, Any] = {"step": i, "minutes": round((time.monotonic() - self.began) / 60, 2)}
+        line: dict[str, Any] = {
+            "step": i,
+            "minutes": round((time.monotonic() - self.began) / 60, 2),
+            "weights": weights,
+        }
         with torch.compiler.set_stance("force_eager"):  # its pages have every shape
             for held in self.feed.held:
                 line |= held.quality(self.model, self.shapes)
