@@ -1,12 +1,13 @@
 """Make a judged folder ready for the reading stage: pages as small WebP, and what Tesseract reads on them.
 
-    python scripts/ocr_words.py JUDGED_FOLDER TARGET [--psm 3|11] [--quality 40] [--sure 50] [--slice-mib 40]
+    python scripts/ocr_words.py JUDGED_FOLDER TARGET [--psm 3|11] [--turned 90 45] [--quality 40] [--sure 50]
 
 TARGET/ocr.jsonl holds what was read; TARGET/NAME-00, -01, ... are packs (varsdoc.training.reading.packs) of the pages
 on which at least four words were read, with the questions that name what is printed. psm 3 suits documents, 11
-(scattered text) charts. Pages are enlarged twice before they are read. It can be stopped and started again, and
---pack-only packs what has been read so far. Needs `tesseract`, which reads a page in half a second to two on one core;
---workers pages are read at a time (default: one for each core).
+(scattered text) charts. --turned 90 45 also reads what runs upwards (the title of an axis) or rises (labels below bars
+too narrow for them), which is all that says what many charts are about. Pages are enlarged twice before they are read.
+It can be stopped and started again, and --pack-only packs what has been read so far. Needs `tesseract`, which reads a
+page in half a second to two on one core; --workers pages are read at a time (default: one for each core).
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ import argparse
 import csv
 import io
 import json
+import math
 import os
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+import numpy as np
+from PIL import Image, ImageDraw
 from tqdm import tqdm
 
 from varsdoc.training.generator.queries import SMALL
@@ -30,32 +35,121 @@ from varsdoc.training.reading.words import plain, word_key
 from varsdoc.training.sources import read_lines, read_qrels
 
 SECONDS = 60  # a page that takes longer is left out
+PLAIN = 60  # of 100: level words read with less may be turned ones, seen from the side
+CERTAIN = 80  # that one word of a turned line must reach: bars and grid lines read from the side are no words
+Sides = tuple[float, float, float, float]
 
 
-def read_page(image: Image.Image, psm: int) -> list[list[Any]] | None:
-    """[text, x0, y0, x1, y1, confidence], boxes as fractions of the page; None where the engine gave up."""
-    grey = image.convert("L")
-    width, height = grey.width * 2, grey.height * 2
+@dataclass(frozen=True)
+class Found:
+    """A word as the engine gives it: its box in pixels of the picture that it saw."""
+
+    text: str
+    box: tuple[int, int, int, int]
+    sure: float  # of 100
+    line: tuple[str, ...]
+
+    @property
+    def letters(self) -> int:
+        return sum(c.isalnum() for c in self.text)
+
+
+def tesseract(grey: Image.Image, psm: int) -> list[Found]:
     png = io.BytesIO()
-    grey.resize((width, height), Image.Resampling.BICUBIC).save(png, "PNG", compress_level=1)
+    grey.save(png, "PNG", compress_level=1)
     command = ["tesseract", "-", "-", "--psm", str(psm), "tsv"]
     environment = {**os.environ, "OMP_THREAD_LIMIT": "1"}
-    try:
-        done = subprocess.run(command, input=png.getvalue(), capture_output=True, env=environment, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
+    done = subprocess.run(command, input=png.getvalue(), capture_output=True, env=environment, timeout=SECONDS)
     words = []
     table = io.StringIO(done.stdout.decode("utf8", "replace"))
     for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
         text = (row["text"] or "").strip()
         if row["level"] == "5" and text:
             x, y, w, h = (int(row[name]) for name in ("left", "top", "width", "height"))
-            box = [x / width, y / height, (x + w) / width, (y + h) / height]
-            words.append([text, *(round(side, 4) for side in box), round(float(row["conf"]))])
+            line = tuple(row[name] for name in ("block_num", "par_num", "line_num"))
+            words.append(Found(text, (x, y, x + w, y + h), float(row["conf"]), line))
     return words
 
 
-def read_all(source: Path, target: Path, psm: int, workers: int | None = None) -> dict[str, list[list[Any]]]:
+def read_page(image: Image.Image, psm: int, turned: Sequence[float] = ()) -> list[list[Any]] | None:
+    """[text, x0, y0, x1, y1, confidence], boxes as fractions of the page; None where the engine gave up.
+
+    Words that are `turned` by so many degrees, anticlockwise, have four numbers more: from where to where they run.
+    """
+    grey = image.convert("L")
+    grey = grey.resize((grey.width * 2, grey.height * 2), Image.Resampling.BICUBIC)
+    try:
+        level = tesseract(grey, psm)
+        lines = [line for angle in turned for line in read_turned(without(grey, level), angle)]
+    except subprocess.TimeoutExpired:
+        return None
+    over = [box for line in lines for _, box, _ in line]
+    # What an engine makes of a line that it sees from the side is no word.
+    words = [row(word, word.box, grey.size) for word in level if not any(inside(word.box, box) for box in over)]
+    return words + [row(word, box, grey.size, run) for line in lines for word, box, run in line]
+
+
+def row(word: Found, box: Sides, size: tuple[int, int], run: Sides | None = None) -> list[Any]:
+    sides = [*box, *(run or ())]
+    return [word.text, *(round(v / size[i % 2], 4) for i, v in enumerate(sides[:4])), round(word.sure)] + [
+        round(v / size[i % 2], 4) for i, v in enumerate(sides[4:])
+    ]
+
+
+def inside(box: Sides, other: Sides) -> bool:
+    """Whether the middle of a box lies in another."""
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    return other[0] <= x <= other[2] and other[1] <= y <= other[3]
+
+
+def without(grey: Image.Image, words: Sequence[Found]) -> Image.Image:
+    """The page without the level words that were read, so that what is left are the turned ones."""
+    left = grey.copy()
+    draw = ImageDraw.Draw(left)
+    paper = int(np.median(np.asarray(grey)))
+    for word in words:
+        x0, y0, x1, y1 = word.box
+        if word.sure >= PLAIN and word.letters >= 2 and x1 - x0 > 0.9 * (y1 - y0):
+            draw.rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), fill=paper)
+    return left
+
+
+def read_turned(grey: Image.Image, angle: float) -> list[list[tuple[Found, Sides, Sides]]]:
+    """Lines of words that run at `angle`, each word with its upright box and its run, in pixels of the page."""
+    paper = int(np.median(np.asarray(grey)))
+    seen = grey.rotate(-angle, Image.Resampling.BICUBIC, expand=True, fillcolor=paper)
+    lines: dict[tuple[str, ...], list[Found]] = {}
+    for word in tesseract(seen, 11):
+        lines.setdefault(word.line, []).append(word)
+    kept = [
+        [word for word in line if word.letters]
+        for line in lines.values()
+        if any(word.letters >= 3 and word.sure >= CERTAIN for word in line)
+    ]
+    return [[(word, *turned_back(word.box, seen.size, grey.size, angle)) for word in line] for line in kept]
+
+
+def turned_back(box: Sides, seen: tuple[int, int], page: tuple[int, int], angle: float) -> tuple[Sides, Sides]:
+    """Upright box and run, on the page, of a box on the page turned clockwise by `angle`.
+
+    >>> turned_back((0, 10, 40, 20), (200, 100), (100, 200), 90)
+    ((10.0, 160.0, 20.0, 200.0), (15.0, 200.0, 15.0, 160.0))
+    """
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+
+    def back(u: float, v: float) -> tuple[float, float]:
+        u, v = u - seen[0] / 2, v - seen[1] / 2
+        return round(page[0] / 2 + u * cos + v * sin, 2), round(page[1] / 2 - u * sin + v * cos, 2)
+
+    x0, y0, x1, y1 = box
+    xs, ys = zip(*(back(x, y) for x in (x0, x1) for y in (y0, y1)), strict=True)
+    middle = (y0 + y1) / 2
+    return (min(xs), min(ys), max(xs), max(ys)), (*back(x0, middle), *back(x1, middle))
+
+
+def read_all(
+    source: Path, target: Path, psm: int, workers: int | None = None, turned: Sequence[float] = ()
+) -> dict[str, list[list[Any]]]:
     """Words of every page, kept in TARGET/ocr.jsonl as they come; with 0 workers those that are there."""
     path = target / "ocr.jsonl"
     lines = path.read_text().splitlines() if path.is_file() else []
@@ -65,7 +159,7 @@ def read_all(source: Path, target: Path, psm: int, workers: int | None = None) -
 
     def read(page: dict[str, Any]) -> list[list[Any]]:
         with Image.open(source / page["image"]) as image:
-            return read_page(image, psm) or []
+            return read_page(image, psm, turned) or []
 
     with path.open("a") as file, ThreadPoolExecutor(workers or os.cpu_count()) as pool:
         for page, found in zip(left, tqdm(pool.map(read, left), total=len(left), unit="page"), strict=True):
@@ -116,7 +210,7 @@ def write_packs(source: Path, target: Path, words: dict[str, list[list[Any]]], o
     for page in map(json.loads, (source / "corpus.jsonl").read_text().splitlines()):
         found = words.get(page["_id"], [])
         printed = [
-            Printed(w[0], (w[1], w[2], w[3], w[4]), w[5] >= options.sure)
+            Printed(w[0], (w[1], w[2], w[3], w[4]), w[5] >= options.sure, tuple(w[6:10]) or None)
             for w in found
             if any(c.isalnum() for c in w[0])
         ]
@@ -143,9 +237,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--pack-only", action="store_true", help="read nothing more")
     parser.add_argument("--sure", type=int, default=50, help="Tesseract's confidence below which a word is dropped")
+    parser.add_argument(
+        "--turned", type=float, nargs="*", default=[], help="degrees at which words are looked for, too"
+    )
     options = parser.parse_args()
     options.target.mkdir(parents=True, exist_ok=True)
-    words = read_all(options.source, options.target, options.psm, 0 if options.pack_only else options.workers)
+    workers = 0 if options.pack_only else options.workers
+    words = read_all(options.source, options.target, options.psm, workers, options.turned)
     print(write_packs(options.source, options.target, words, options), "pages")
 
 

@@ -86,6 +86,36 @@ def test_turned_words_lie_in_their_boxes(angle):
     assert moved @ towards > 0.95 * np.linalg.norm(moved)
 
 
+@pytest.mark.parametrize("angle", [90, 60, 45, -45, -90])
+def test_a_turned_word_runs_through_the_middle_of_its_letters(angle):
+    canvas = Canvas(400, 400)
+    canvas.turned(200, 200, "Unemployment", Style(FACE, 18), "axis", angle)
+    (word,) = canvas.words
+    begin, end = np.array(word.run[:2]), np.array(word.run[2:])
+    towards = np.array([np.cos(np.radians(angle)), -np.sin(np.radians(angle))])
+    length = (end - begin) @ towards
+    assert length == pytest.approx(np.linalg.norm(end - begin))
+    ink = np.argwhere(np.asarray(canvas.image) < 128)[:, ::-1] + 0.5 - begin  # x, y
+    along, across = ink @ towards, ink @ np.array([towards[1], -towards[0]])
+    assert along.min() == pytest.approx(0, abs=2)
+    assert along.max() == pytest.approx(length, abs=2)
+    assert np.abs(across).max() < 12
+    assert abs(across.min() + across.max()) < 3, "as far on one side as on the other"
+
+
+def test_slanted_words_stand_side_by_side_and_not_on_each_other():
+    canvas = Canvas(300, 200)
+    style = Style(FACE, 14)
+    first = canvas.turned(40, 160, "Switzerland", style, "label", 45)
+    beside = canvas.turned(70, 160, "Luxembourg", style, "label", 45)
+    across = canvas.turned(44, 162, "Denmark", style, "label", 45)
+    level = canvas.text(60, 130, "Portugal", style, "label")
+    assert first
+    assert beside, "though the boxes of the two overlap"
+    assert not across
+    assert not level
+
+
 def test_what_does_not_fit_or_would_cover_is_not_printed():
     canvas = Canvas(100, 60)
     style = Style(FACE, 20)

@@ -8,10 +8,13 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFont
 
 from reading_tools import script
+from varsdoc.training.generator.canvas import Canvas, Style
+from varsdoc.training.generator.fonts import inspect
 
 
 def draw(heights: list[int], text: str = "", paper: str | None = "white") -> Image.Image:
@@ -86,6 +89,27 @@ def test_what_is_kept_for_judging_is_left_out(checkout: Path, tmp_path: Path, mo
         assert image.getpixel((5, 5)) == (255, 255, 255)
     lines = (tmp_path / "out" / "qrels" / "test.tsv").read_text().splitlines()
     assert len(lines) == 1 + len((tmp_path / "out" / "queries.jsonl").read_text().splitlines())
+
+
+@pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")
+def test_titles_of_axes_and_rising_labels_are_read_where_they_run() -> None:
+    """On a drawn chart, whose words say themselves where they are."""
+    ocr_words = script("ocr_words")
+    canvas = Canvas(640, 440)
+    style = Style(inspect(None), 15)
+    canvas.turned(40, 330, "Production in million tons", style, "axis", 90)
+    for i, name in enumerate(("Germany", "Portugal", "Norway")):
+        canvas.turned(180 + 110 * i, 420, name, style, "label", 45)
+    canvas.text(200, 40, "Additional information", style, "note")
+    found = {word[0]: word for word in ocr_words.read_page(canvas.image, 11, (90, 45))}
+    assert len(found["Additional"]) == 6
+    plain = {word[0] for word in ocr_words.read_page(canvas.image, 11)}
+    assert not plain & {"Production", "million", "Germany", "Portugal", "Norway"}
+    for word in canvas.words:
+        if word.role != "note" and len(word.text) > 2:
+            read = found[word.text]
+            assert np.array(read[1:5]) * [640, 440, 640, 440] == pytest.approx(word.box, abs=6)
+            assert np.array(read[6:]) * [640, 440, 640, 440] == pytest.approx(word.run, abs=6)
 
 
 @pytest.mark.skipif(shutil.which("tesseract") is None, reason="tesseract is not installed")

@@ -324,6 +324,28 @@ def test_every_printed_token_is_in_the_cell_that_shows_it() -> None:
     assert cased[0, 2] == first[0, 2], "the same word, however it is written"
 
 
+@pytest.mark.parametrize(
+    ("run", "cells"),
+    [
+        ((14.0, 110.0, 14.0, 2.0), [12, 8, 4, 0]),  # upwards
+        ((3.0, 107.0, 109.0, 3.0), [12, 9, 6, 3]),  # rising
+        ((3.0, 4.0, 109.0, 108.0), [0, 5, 10, 15]),  # falling
+    ],
+)
+def test_the_tokens_of_a_turned_word_lie_along_its_run(run: tuple[float, ...], cells: list[int]) -> None:
+    grid, speller = Grid(4, 4, 112, 112), Speller(tiny.tokenizer())
+    box = (min(run[::2]) - 2, min(run[1::2]) - 2, max(run[::2]) + 2, max(run[1::2]) + 2)
+    words = [Word("Telecommunications", box, "axis", 0, 0, run)]
+    table = printed_tokens(words, grid, speller)
+    found = table[table[:, 0] >= 0][:, 1]
+    rows = found // 4
+    assert (found[0], found[-1]) == (cells[0], cells[-1]), "from one end to the other"
+    assert (np.diff(rows) * np.sign(rows[-1] - rows[0]) >= 0).all(), "in the order in which it is read"
+    shown = grid.cells(words[0])
+    assert {*cells, *found.tolist()} <= set(shown)
+    assert len(shown) <= 7, "and not all the cells of its box"
+
+
 def test_a_transcript_is_the_prefix_and_a_run_of_printed_tokens() -> None:
     printed = torch.full((2, PRINTED, 3), -1, dtype=torch.int32)
     printed[0, :5] = torch.arange(15).view(5, 3).int() + 100

@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image, ImageDraw
 
 import tiny
 from reading_tools import NAMES, pack_folder, packed, picture
 from varsdoc.training.generator import PageStream, Word
-from varsdoc.training.reading.packs import Pack, source_of
+from varsdoc.training.generator.pdf_words import in_lines
+from varsdoc.training.reading.packs import Pack, source_of, write_pack
 from varsdoc.training.reading.pages import CHUNK, Maker
 from varsdoc.training.reading.real import RealStream, choose_queries, find_pages, view_page
+from varsdoc.training.reading.targets import along
 from varsdoc.training.reading.views import new_view
 from varsdoc.training.reading.words import plain, presence, word_key
 from varsdoc.training.sources import DataError
@@ -33,6 +37,43 @@ def test_a_pack_gives_back_what_was_packed(tmp_path: Path) -> None:
         assert np.abs(np.array([w.box for w in page.words]) - [w.box for w in before.words]).max() < 1e-4
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["source"], manifest["pages"], manifest["questions"]) == ("a test", 5, 10)
+
+
+def test_a_pack_keeps_where_turned_words_run_and_older_packs_have_none(tmp_path: Path) -> None:
+    before = packed("page 0")
+    run = (0.1, 0.9, 0.3, 0.5)
+    words = [replace(word, run=run if i in (2, 5) else None) for i, word in enumerate(before.words)]
+    write_pack(tmp_path / "new", [before, replace(before, words=words)], {"source": "a test"})
+    pack = Pack(tmp_path / "new")
+    assert all(word.run is None for word in pack[0].words)
+    assert [i for i, word in enumerate(pack[1].words) if word.run] == [2, 5]
+    assert pack[1].words[5].run == pytest.approx(run, abs=1e-4)
+    held = dict(np.load(tmp_path / "new" / "pack.npz"))
+    np.savez(tmp_path / "new" / "pack.npz", **{k: v for k, v in held.items() if k not in ("turned", "runs")})
+    assert all(word.run is None for word in Pack(tmp_path / "new")[1].words)
+
+
+def test_a_view_moves_runs_with_the_ink() -> None:
+    image = Image.new("L", (600, 600), 255)
+    ImageDraw.Draw(image).line((100, 500, 300, 300), fill=0, width=16)
+    words = [Word("rising", (94, 294, 306, 506), "sure", 0, 0, (100.0, 500.0, 300.0, 300.0))]
+    seen = []
+    for seed in range(16):
+        for word in new_view(image, words, random.Random(seed)).words:
+            view = new_view(image, words, random.Random(seed)).image
+            assert word.run is not None
+            seen += [abs(int(view[int(y), int(x)]) - np.median(view)) > 60 for x, y in along(word.run, 5)]
+    assert len(seen) > 40
+    assert np.mean(seen) > 0.97
+
+
+def test_words_of_one_turned_line_belong_together() -> None:
+    """An axis title of three words, its level neighbour, and a label that rises elsewhere."""
+    upwards = [("Share", 90, 60), ("of", 56, 46), ("respondents", 42, 2)]
+    words = [Word(text, (0, b, 8, a), "sure", 0, 0, (4.0, float(a), 4.0, float(b))) for text, a, b in upwards]
+    words += [Word("2019", (40, 80, 60, 90), "sure", 0, 0)]
+    words += [Word("Norway", (80, 80, 99, 99), "sure", 0, 0, (80.0, 99.0, 99.0, 80.0))]
+    assert [word.line for word in in_lines(words)] == [0, 0, 0, 1, 2]
 
 
 def test_packs_are_cut_at_their_limit_and_a_torn_one_is_named(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ black or white. A word that is printed is recorded with its ink box.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ BLACK: Colour = (0, 0, 0)
 WHITE: Colour = (255, 255, 255)
 CONTRAST = 56  # grey levels between ink and ground that a reader needs
 CELL = 4  # px: the grain of the map of what is already printed
+CROSSED = 0.2  # share of a slanted word's cells that others may have: neighbours that rise side by side share some
 
 
 @dataclass(frozen=True)
@@ -118,17 +120,33 @@ class Canvas:
         rows = slice(int(y0 + third) // CELL, int(y1 - third) // CELL + 1)
         return not self.taken[rows, int(x0 + side) // CELL : int(x1 - side) // CELL + 1].any()
 
-    def _put(self, mask: Image.Image, x: int, y: int, colour: Colour, text: str, role: str, force: bool) -> int | None:
+    def _put(
+        self,
+        mask: Image.Image,
+        x: int,
+        y: int,
+        colour: Colour,
+        text: str,
+        role: str,
+        force: bool,
+        run: Box | None = None,
+    ) -> int | None:
         box = (float(x), float(y), float(x + mask.width), float(y + mask.height))
         inside = x >= 0 and y >= 0 and box[2] <= self.width and box[3] <= self.height
-        if not inside or not (force or self.free(box)):
+        if not inside:
+            return None
+        slanted = run is not None and min(abs(run[2] - run[0]), abs(run[3] - run[1])) > 1
+        ink = inked(mask, x, y) if slanted else None
+        if not (force or (self.free(box) if ink is None else self.taken[ink].mean() < CROSSED)):
             return None
         paste(self.image, self.readable(self.ink(colour), x, y, mask), x, y, mask)
-        third = mask.height // 3
-        self.taken[
-            (y + third) // CELL : (y + mask.height - third) // CELL + 1, x // CELL : (x + mask.width - 1) // CELL + 1
-        ] = True
-        self.words.append(Word(text, box, role, self.block, self.line))
+        if ink is None:
+            third = mask.height // 3
+            rows = slice((y + third) // CELL, (y + mask.height - third) // CELL + 1)
+            self.taken[rows, x // CELL : (x + mask.width - 1) // CELL + 1] = True
+        else:
+            self.taken[ink] = True
+        self.words.append(Word(text, box, role, self.block, self.line, run))
         return len(self.words) - 1
 
     def print_words(
@@ -191,27 +209,40 @@ class Canvas:
     ) -> Span:
         """Text turned anticlockwise by `angle` whose first word starts near (x, y); reads upwards at 90."""
         self.start_line()
-        face = style.setter
+        # Twice as large and then reduced, or slanted strokes have steps.
+        face = setter(style.face, 2 * style.size, 2 * style.tracking)
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+
+        def at(pen: float, rise: float) -> tuple[float, float]:
+            """A point along and across the line of text, on the canvas."""
+            return x + (pen * cos + rise * sin) / 2, y + (rise * cos - pen * sin) / 2
+
         pen = 0.0
-        turn = np.deg2rad(angle)
         indices: list[int | None] = []
         words = text.split()
         for word in words:
             bitmap = face.word(style.shown(word))
             index = None
             if bitmap.mask is not None:
-                turned = bitmap.mask.rotate(angle, expand=True, resample=Image.Resampling.BILINEAR)
+                turned = bitmap.mask.rotate(angle, expand=True, resample=Image.Resampling.BICUBIC).reduce(2)
                 ink = turned.getbbox()
-                middle = pen + bitmap.left + bitmap.mask.width / 2, bitmap.top + bitmap.mask.height / 2
                 if ink is not None:
-                    # The word's centre, relative to the start of the line, turned; then its top left corner.
-                    cx = x + middle[0] * np.cos(turn) + middle[1] * np.sin(turn)
-                    cy = y - middle[0] * np.sin(turn) + middle[1] * np.cos(turn)
+                    begin, rise = pen + bitmap.left, bitmap.top + bitmap.mask.height / 2
+                    cx, cy = at(begin + bitmap.mask.width / 2, rise)
                     left, top = round(cx - turned.width / 2) + ink[0], round(cy - turned.height / 2) + ink[1]
-                    index = self._put(turned.crop(ink), left, top, style.colour, style.shown(word), role, force)
+                    run = (*at(begin, rise), *at(begin + bitmap.mask.width, rise))
+                    shown = style.shown(word)
+                    index = self._put(turned.crop(ink), left, top, style.colour, shown, role, force, run)
             indices.append(index)
             pen += bitmap.advance + face.space
         return span(words, indices)
+
+
+def inked(mask: Image.Image, x: int, y: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the map of what is printed on which a slanted word at (x, y) has ink."""
+    rows, cols = np.nonzero(np.asarray(mask) > 96)
+    cells = np.unique(np.stack([(rows + y) // CELL, (cols + x) // CELL]), axis=1)
+    return cells[0], cells[1]
 
 
 def span(words: Sequence[str], indices: Sequence[int | None]) -> Span:

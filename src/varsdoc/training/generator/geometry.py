@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from .page import Word
+from .page import Box, Word
 
 
 def shift(x: float, y: float) -> np.ndarray:
@@ -69,10 +69,12 @@ def warp(
 
 
 def move_words(words: Sequence[Word], matrix: np.ndarray) -> list[Word]:
-    """Words with the upright boxes around their moved corners.
+    """Words with the upright boxes around their moved corners; those that have a run, with it.
 
     >>> move_words([Word("a", (0.0, 0.0, 10.0, 4.0), "body", 0, 0)], stretch(2, 3))[0].box
     (0.0, 0.0, 20.0, 12.0)
+    >>> move_words([Word("a", (0.0, 0.0, 4.0, 9.0), "axis", 0, 0, (2.0, 9.0, 2.0, 0.0))], stretch(2, 3))[0].run
+    (4.0, 27.0, 4.0, 0.0)
     """
     if not words:
         return []
@@ -81,4 +83,11 @@ def move_words(words: Sequence[Word], matrix: np.ndarray) -> list[Word]:
     points = np.einsum("ij,jnc->inc", matrix, np.stack([x, y, np.ones_like(x)]))
     px, py = points[0] / points[2], points[1] / points[2]
     moved = np.stack([px.min(1), py.min(1), px.max(1), py.max(1)], axis=1).round(2).tolist()
-    return [replace(word, box=tuple(box)) for word, box in zip(words, moved, strict=True)]
+    placed = (replace(word, box=tuple(box)) for word, box in zip(words, moved, strict=True))
+    return [word if word.run is None else replace(word, run=_moved(word.run, matrix)) for word in placed]
+
+
+def _moved(run: Box, matrix: np.ndarray) -> Box:
+    points = matrix @ np.array([[run[0], run[2]], [run[1], run[3]], [1.0, 1.0]])
+    x, y = (points[:2] / points[2]).round(2).tolist()
+    return x[0], y[0], x[1], y[1]

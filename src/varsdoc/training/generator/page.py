@@ -17,6 +17,9 @@ Box = tuple[float, float, float, float]
 class Word:
     """One printed word: its text as printed, its ink box in pixels (x0, y0, x1, y1), what it is and where it
     belongs.
+
+    run   of a turned word (an upright axis title, a label that rises): from where to where it is read, (x0, y0, x1, y1)
+          through the middle of its letters; None: from left to right. Its box is upright all the same.
     """
 
     text: str
@@ -24,6 +27,7 @@ class Word:
     role: str
     block: int
     line: int
+    run: Box | None = None
 
 
 @dataclass(frozen=True)

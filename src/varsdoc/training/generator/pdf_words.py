@@ -7,6 +7,7 @@ the rendered page.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -101,7 +102,10 @@ def in_lines(words: Sequence[Word]) -> list[Word]:
     placed: list[Word] = []
     block = line = 0
     for word in words:
-        if placed:
+        if placed and (word.run or placed[-1].run):
+            apart_from = not goes_on(placed[-1], word)
+            line, block = line + apart_from, block + apart_from
+        elif placed:
             before = placed[-1].box
             apart, tall = word.box[1] - before[1], max(before[3] - before[1], 4)
             if abs(apart) > 0.6 * tall:
@@ -110,6 +114,20 @@ def in_lines(words: Sequence[Word]) -> list[Word]:
                 block += int(apart > 2.2 * tall or apart < -tall)
         placed.append(replace(word, block=block, line=line))
     return placed
+
+
+def goes_on(before: Word, word: Word) -> bool:
+    """Whether a turned word begins where the one before it ends, two letters apart at most.
+
+    >>> share, of = ((2.0, 99.0, 2.0, 60.0), (2.0, 55.0, 2.0, 40.0))
+    >>> words = [Word("Share", (0, 60, 4, 99), "", 0, 0, share), Word("of", (0, 40, 4, 55), "", 0, 0, of)]
+    >>> goes_on(*words), goes_on(*reversed(words))
+    (True, False)
+    """
+    if before.run is None or word.run is None:
+        return False
+    letter = math.dist(before.run[:2], before.run[2:]) / max(1, len(before.text))
+    return math.dist(before.run[2:], word.run[:2]) <= 2 * letter
 
 
 def word_runs(text: Any) -> list[tuple[str, list[Box]]]:

@@ -3,7 +3,8 @@
 A pack is a folder with
 
     pages.bin      the pictures (WebP), one after the other
-    pack.npz       where each picture ends, the words' boxes (65,535ths of the page), texts and certainty
+    pack.npz       where each picture ends, the words' boxes (65,535ths of the page), texts and certainty, and the runs
+                   of those that are turned
     manifest.json  what it holds, from where, under which licence
 
 Opening one reads a few MB and maps the rest: a worker decodes a page when its turn comes, so training starts at once.
@@ -29,11 +30,13 @@ SURE = 50  # of 100: words read with less are known to be there, and not taught
 
 @dataclass(frozen=True)
 class Printed:
-    """A word as it was read: its box as fractions of the page's sides."""
+    """A word as it was read: its box as fractions of the page's sides, and, of a turned word, from where to where it
+    runs."""
 
     text: str
     box: tuple[float, float, float, float]
     sure: bool = True
+    run: tuple[float, float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,12 +83,14 @@ class PackWriter:
 def write_pack(target: Path, pages: Sequence[PackedPage], facts: dict[str, Any]) -> None:
     target.mkdir(parents=True, exist_ok=True)
     words = [word for page in pages for word in page.words]
-    boxes = np.array([word.box for word in words], dtype=np.float64).reshape(-1, 4)
+    turned = [i for i, word in enumerate(words) if word.run is not None]
     np.savez_compressed(
         target / "pack.npz",
         ends=np.cumsum([len(page.picture) for page in pages], dtype=np.int64),
         word_ends=np.cumsum([len(page.words) for page in pages], dtype=np.int64),
-        boxes=np.round(boxes.clip(0, 1) * UNIT).astype(np.uint16),
+        boxes=_in_units([word.box for word in words]),
+        turned=np.array(turned, dtype=np.int64),
+        runs=_in_units([words[i].run for i in turned]),
         sure=np.array([word.sure for word in words], dtype=bool),
         texts=_packed(word.text for word in words),
         names=_packed(page.name for page in pages),
@@ -95,6 +100,10 @@ def write_pack(target: Path, pages: Sequence[PackedPage], facts: dict[str, Any])
     asked = sum(len(page.questions) for page in pages)
     manifest = {**facts, "pages": len(pages), "words": len(words), "questions": asked}
     (target / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+
+
+def _in_units(sides: Any) -> np.ndarray:
+    return np.round(np.array(sides, dtype=np.float64).reshape(-1, 4).clip(0, 1) * UNIT).astype(np.uint16)
 
 
 def _packed(texts: Any) -> np.ndarray:
@@ -112,6 +121,8 @@ class Pack:
             self.bytes = np.memmap(self.folder / "pages.bin", dtype=np.uint8, mode="r")
             self.ends, self.word_ends = held["ends"], held["word_ends"]
             self.boxes, self.sure = held["boxes"], held["sure"]
+            turned = zip(held["turned"].tolist(), held["runs"] / UNIT, strict=True) if "turned" in held else ()
+            self.runs = {i: tuple(run.tolist()) for i, run in turned}
             self.texts, self.names, asked = (
                 held[name].tobytes().decode().split("\n") for name in ("texts", "names", "questions")
             )
@@ -133,8 +144,10 @@ class Pack:
         low, high = (int(self.word_ends[i - 1]) if i else 0), int(self.word_ends[i])
         boxes = self.boxes[low:high].astype(np.float64) / UNIT
         words = [
-            Printed(text, (box[0], box[1], box[2], box[3]), bool(sure))
-            for text, box, sure in zip(self.texts[low:high], boxes.tolist(), self.sure[low:high], strict=True)
+            Printed(text, (box[0], box[1], box[2], box[3]), bool(sure), self.runs.get(j))
+            for j, (text, box, sure) in enumerate(
+                zip(self.texts[low:high], boxes.tolist(), self.sure[low:high], strict=True), low
+            )
         ]
         return PackedPage(self.names[i], self.bytes[first:last].tobytes(), words, self.questions[i])
 

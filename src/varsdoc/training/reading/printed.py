@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varsdoc.training.generator import Word
+from varsdoc.training.generator.page import Box
 from varsdoc.training.reading.targets import TOKENS, Grid
 from varsdoc.training.reading.words import NONE, TRIM, plain, word_key
 
@@ -63,14 +64,9 @@ def printed_tokens(
         begins.append(len(rows))
         ids, places = speller(text)
         key = word_key(word.text)
-        x0, y0, x1, y1 = word.box
-        upright = (y1 - y0) > 1.5 * (x1 - x0) and len(text) > 2  # an axis label, read upwards
+        x0, y0, x1, y1 = word.run or reading_line(word.box, len(text))
         for token, place in zip(ids, places, strict=True):
-            x = (x0 + x1) / 2 if upright else x0 + place * (x1 - x0)
-            y = y1 - place * (y1 - y0) if upright else (y0 + y1) / 2
-            row = min(max(int(y * grid.rows / grid.height), 0), grid.rows - 1)
-            col = min(max(int(x * grid.cols / grid.width), 0), grid.cols - 1)
-            rows.append((token, row * grid.cols + col, key))
+            rows.append((token, grid.cell_at(x0 + place * (x1 - x0), y0 + place * (y1 - y0)), key))
     wanted = int(start * max(0, len(rows) - PRINTED))
     first = next((begin for begin in begins if begin >= wanted), 0)
     last = max((end for end in (*begins, len(rows)) if end - first <= PRINTED), default=0)
@@ -78,6 +74,18 @@ def printed_tokens(
     if last > first:
         table[: last - first] = rows[first:last]
     return table
+
+
+def reading_line(box: Box, letters: int) -> Box:
+    """From where to where a word is read whose run nobody knows: rightwards, or upwards in a box that is far too high.
+
+    >>> reading_line((0, 0, 30, 10), 5), reading_line((0, 0, 10, 30), 5)
+    ((0, 5.0, 30, 5.0), (5.0, 30, 5.0, 0))
+    """
+    x0, y0, x1, y1 = box
+    if (y1 - y0) > 1.5 * (x1 - x0) and letters > 2:  # an axis title in a PDF
+        return (x0 + x1) / 2, y1, (x0 + x1) / 2, y0
+    return x0, (y0 + y1) / 2, x1, (y0 + y1) / 2
 
 
 def transcripts(printed: Tensor, prefix: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

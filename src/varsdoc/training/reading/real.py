@@ -22,6 +22,7 @@ import numpy as np
 from varsdoc.image import ImageLike, read_image
 from varsdoc.model.config import VarsConfig
 from varsdoc.training.generator import Word
+from varsdoc.training.generator.page import Box
 from varsdoc.training.generator.pdf_words import in_lines, page_content
 from varsdoc.training.generator.queries import SMALL, make_queries
 from varsdoc.training.judge import Judged, read_judged
@@ -114,10 +115,15 @@ def view_page(page: PackedPage, rng: random.Random) -> Page:
     picture = page.image()
     picture = read_image(picture) if picture.mode not in ("L", "RGB") else picture
     width, height = picture.size
+    sides = (width, height, width, height)
+
+    def pixels(box: Box) -> Box:
+        x0, y0, x1, y1 = (share * side for share, side in zip(box, sides, strict=True))
+        return x0, y0, x1, y1
+
     words = [
-        Word(w.text, (x0 * width, y0 * height, x1 * width, y1 * height), "sure" if w.sure else "unsure", 0, 0)
+        Word(w.text, pixels(w.box), "sure" if w.sure else "unsure", 0, 0, None if w.run is None else pixels(w.run))
         for w in page.words
-        for x0, y0, x1, y1 in (w.box,)
     ]
     view = new_view(picture, words, rng)
     taught = in_lines([word for word in view.words if word.role == "sure"])

@@ -16,9 +16,11 @@ from tokenizers import Tokenizer
 
 from varsdoc.model.config import VarsConfig
 from varsdoc.training.generator import Word
+from varsdoc.training.generator.page import Box
 from varsdoc.training.reading.words import NONE, word_key
 
 TOKENS = 48  # of a query, prefix and augmentation included
+SAMPLES = 24  # points at which a slanted word is asked for its cells; few words cross more than twelve of them
 PLACES = 2048  # pairs of a word and a cell that shows it, of one page; a thousand words rarely have more
 
 
@@ -32,14 +34,35 @@ class Grid:
     width: int
 
     def cells(self, word: Word) -> list[int]:
-        """The cells that hold a word's ink: those which its box covers by a fifth of a cell or more in both directions.
+        """The cells that hold a word's ink: those which its box covers by a fifth of a cell or more in both directions,
+        or, of a slanted word, those through which it runs.
 
         >>> Grid(2, 3, 56, 84).cells(Word("wide", (20.0, 2.0, 60.0, 20.0), "body", 0, 0))
         [0, 1]
+        >>> Grid(2, 2, 56, 56).cells(Word("rising", (4.0, 4.0, 52.0, 52.0), "label", 0, 0, (6.0, 50.0, 50.0, 6.0)))
+        [1, 2]
         """
+        if word.run is not None and min(abs(word.run[2] - word.run[0]), abs(word.run[3] - word.run[1])) > 4:
+            return sorted({self.cell_at(*point) for point in along(word.run, SAMPLES)})
         x0, x1 = (x * self.cols / self.width for x in (word.box[0], word.box[2]))
         y0, y1 = (y * self.rows / self.height for y in (word.box[1], word.box[3]))
         return [r * self.cols + c for r in _covered(y0, y1, self.rows) for c in _covered(x0, x1, self.cols)]
+
+    def cell_at(self, x: float, y: float) -> int:
+        """The cell of a point of the page, or the nearest one of a point beyond it."""
+        row = min(max(int(y * self.rows / self.height), 0), self.rows - 1)
+        col = min(max(int(x * self.cols / self.width), 0), self.cols - 1)
+        return row * self.cols + col
+
+
+def along(run: Box, count: int) -> list[tuple[float, float]]:
+    """Points in the middle of `count` equal parts of a run.
+
+    >>> along((0.0, 8.0, 0.0, 0.0), 2)
+    [(0.0, 6.0), (0.0, 2.0)]
+    """
+    shares = ((i + 0.5) / count for i in range(count))
+    return [(run[0] + s * (run[2] - run[0]), run[1] + s * (run[3] - run[1])) for s in shares]
 
 
 def _covered(low: float, high: float, count: int) -> range:

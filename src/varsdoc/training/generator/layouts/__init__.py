@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..sheet import Sheet
-from .chart_pages import card, open_data, plot, poll
+from .chart_pages import card, indicator, open_data, plot, poll
 from .forms import form, listing, receipt
 from .mixed import mixed
 from .prose_pages import letter, paper, report, running
@@ -26,6 +26,7 @@ LAYOUTS: dict[str, Layout] = {
     "poll": poll,
     "open_data": open_data,
     "plot": plot,
+    "indicator": indicator,
     "slide": slide,
     "mixed": mixed,
 }
@@ -42,7 +43,8 @@ WEIGHTS: dict[str, float] = {
     "poll": 2,
     "open_data": 1.5,
     "plot": 1.5,
+    "indicator": 1,
     "slide": 1.5,
     "mixed": 2.5,
 }
-CHARTS = frozenset(("card", "poll", "open_data", "plot"))
+CHARTS = frozenset(("card", "poll", "open_data", "plot", "indicator"))

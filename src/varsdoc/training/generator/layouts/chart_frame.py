@@ -39,6 +39,8 @@ class Look:
     axis: bool = True
     bands: bool = False
     inside: bool = False  # values inside the bars
+    own: bool = False  # each bar has a colour of its own, and so have its label and its value
+    rising: bool = False  # labels below bars rise, whether they must or not
 
 
 def scale(plan: Plan, zero: bool) -> tuple[float, float, float]:

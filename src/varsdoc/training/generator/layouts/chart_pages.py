@@ -23,6 +23,8 @@ def any_look(sheet: Sheet) -> Look:
         grid=rng.choice(("solid", "dashed", "none")),
         values=rng.choice(("plain", "comma", "bare", "none")),
         legend=rng.choice(("bottom", "top", "right")),
+        own=sheet.chance(0.15),
+        rising=sheet.chance(0.1),
         axis=sheet.chance(0.75),
         bands=sheet.chance(0.2),
         inside=sheet.chance(0.4),
@@ -77,7 +79,12 @@ def card(sheet: Sheet) -> None:
         y = set_title(sheet, plan.title, (20, y, width - 60, height), Style(sheet.bold, 14))
         title = canvas.content.titles[-1] if canvas.content.titles else title
     look = Look(
-        grid=rng.choice(("dashed", "solid")), values="plain", legend="bottom", axis=True, bands=sheet.chance(0.6)
+        grid=rng.choice(("dashed", "solid")),
+        values="plain",
+        legend="bottom",
+        axis=True,
+        bands=sheet.chance(0.6),
+        rising=sheet.chance(0.25),
     )
     draw_plan(sheet, plan, (46, y, width - 54, height - 60), style, look, title)
     axis = f"{plan.subject} in {plan.unit}" if plan.unit and plan.unit != "%" else plan.subject
@@ -176,6 +183,37 @@ def open_data(sheet: Sheet) -> None:
     canvas.start_block()
     canvas.text(10, height - 8, f"Source: {rng.choice(PUBLISHER)} ({rng.randint(2005, 2023)})", small, "source")
     canvas.text(0, height - 8, "OurWorldInData.org • CC BY", small, "source", "right", width - 10)
+
+
+def indicator(sheet: Sheet) -> None:
+    """A statistics office's chart: title, measure and source in one line, a pale panel, each bar in a colour of its own
+    with its name rising below it.
+    """
+    rng = sheet.rng
+    sheet.palette = rng.choice((PALETTES[4], PALETTES[5], sheet.palette))
+    canvas = sheet.open(640, rng.choice((378, 378, 400, 440)), grey=False)
+    width, height = canvas.width, canvas.height
+    plan = make_plan(sheet, rng.choice(("bar", "bar", "bar", "line")))
+    single = len(plan.series) == 1
+    canvas.rule(0, 1, width, 1, (60, 60, 60))
+    panel = height * rng.uniform(0.9, 0.94) if plan.kind == "line" else height * 0.88
+    canvas.rect((0, 42, width, panel), fill=rng.choice(((222, 234, 242), (222, 234, 242), (236, 240, 244))))
+    canvas.rule(0, 42, width, 42, (70, 150, 190))
+    canvas.rule(0, height - 3, width, height - 3, (70, 150, 190))
+    serif = Style(rng.choice(sheet.book.text), rng.randint(13, 16), (60, 60, 60))
+    canvas.start_block()
+    title = canvas.text(0, 20, plan.subject, serif, "title")
+    canvas.content.titles += [title] if title else []
+    tiny = Style(sheet.bold, rng.randint(8, 9), (70, 70, 70))
+    ends = f"{plan.categories[0]} \u2013 {plan.categories[-1]}" if plan.kind == "line" else e.year(rng)
+    unit = rng.choice((plan.unit or "Number", f"Per {rng.choice(('1 000', '100 000'))} inhabitants", "% of GDP"))
+    canvas.start_block()
+    canvas.text(canvas.measure(plan.subject, serif) + 10, 19, f"Total, {unit}, {ends}", tiny, "caption")
+    canvas.start_block()
+    canvas.text(0, 19, f"Source: {sheet.topic.title()}", tiny, "source", "right", width - 1)
+    own = plan.kind == "bar" and single
+    look = Look(grid="solid", values="plain" if own else "none", legend="direct", own=own, rising=plan.kind == "bar")
+    draw_plan(sheet, plan, (6, 44, width - 6, height - 5), Style(sheet.body, rng.randint(8, 9)), look, title)
 
 
 def plot(sheet: Sheet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from ..canvas import Colour, Style, join
@@ -16,7 +17,9 @@ from .chart_marks import Marks
 
 def draw_plan(sheet: Sheet, plan: Plan, box: Box, style: Style, look: Look, title: Span) -> None:
     """Draw the plan into the box, legend included, and remember it as a chart."""
-    colours = [sheet.palette[i % len(sheet.palette)] for i in range(max(len(plan.series), 1))]
+    look = replace(look, own=look.own and len(plan.series) == 1)
+    many = max(len(plan.series), len(plan.categories) if look.own else 1)
+    colours = [sheet.palette[i % len(sheet.palette)] for i in range(many)]
     names = [Span("")] * len(plan.series)
     if len(plan.series) > 1 and look.legend != "direct":
         names, box = legend(sheet, plan, box, style, look, colours)
@@ -89,10 +92,8 @@ def upright(
     right = min(right, (x1 - x0) * 0.3)
     width = x1 - x0 - margin - right
     pitch = width / len(plan.categories)
-    tilted = max(canvas.measure(c, style) for c in plan.categories) > 1.9 * pitch
-    foot = size * (
-        4.2 if tilted else 1.6 + 1.2 * (max(len(break_lines(c.split(), style, pitch)) for c in plan.categories) > 1)
-    )
+    angle = slant(sheet, plan, style, pitch, look.rising)
+    foot = label_room(plan, sheet, style, pitch, angle, (y1 - y0) * 0.45)
     frame = Frame((x0 + margin, y0 + size * 1.4, x1 - right, y1 - foot), top, step, False, low)
     fx0, fy0, fx1, fy1 = frame.box
     if fx1 - fx0 < 20 or fy1 - fy0 < 20:
@@ -104,7 +105,7 @@ def upright(
     marks = Marks(canvas, (x0, y0, x1, y1))
     back(marks, frame, look, pitch)
     centres = [fx0 + (i + 0.5) * pitch for i in range(len(plan.categories))]
-    spots = stand(sheet, marks, plan, frame, centres, pitch, colours)
+    spots = stand(sheet, marks, plan, frame, centres, pitch, colours, look.own)
     if look.axis:
         marks.line([(fx0, fy1), (fx1, fy1)], (90, 90, 90), 1)
     marks.done()
@@ -130,14 +131,43 @@ def upright(
                 )
             )
     labels = stand_labels(sheet, plan, spots, style, look, colours)
+    inks = [colours[j] if look.own else TEXT for j in range(len(centres))]
     categories = [
-        category(sheet, c, x, fy1 + 4, pitch, style, tilted) for c, x in zip(plan.categories, centres, strict=True)
+        category(sheet, c, x, fy1 + 4, pitch, replace(style, colour=ink), angle)
+        for c, x, ink in zip(plan.categories, centres, inks, strict=True)
     ]
     return categories, labels, ends
 
 
+def slant(sheet: Sheet, plan: Plan, style: Style, pitch: float, rising: bool) -> float:
+    """The angle at which names stand below the marks: level where they fit, mostly."""
+    widest = max(sheet.canvas.measure(c, style) for c in plan.categories)
+    must, crowded = widest > 1.9 * pitch, widest > 0.9 * pitch
+    if not (must or rising or sheet.chance(0.5 if crowded else 0.08)):
+        return 0.0
+    angle = 45.0 if rising or sheet.chance(0.6) else float(sheet.rng.choice((90, 90, 60, 30, -45)))
+    # Slanted lines stand closer to each other than their marks do.
+    return angle if pitch * abs(math.sin(math.radians(angle))) > 1.15 * style.size else 90.0
+
+
+def label_room(plan: Plan, sheet: Sheet, style: Style, pitch: float, angle: float, most: float) -> float:
+    """Height of the names below the marks, in pixels."""
+    if angle:
+        widest = max(sheet.canvas.measure(c, style) for c in plan.categories)
+        return min(most, widest * abs(math.sin(math.radians(angle))) + style.size * 1.8)
+    lines = max(len(break_lines(c.split(), style, pitch)) for c in plan.categories)
+    return style.size * (1.6 + 1.2 * (lines > 1))
+
+
 def stand(
-    sheet: Sheet, marks: Marks, plan: Plan, frame: Frame, centres: list[float], pitch: float, colours: list[Colour]
+    sheet: Sheet,
+    marks: Marks,
+    plan: Plan,
+    frame: Frame,
+    centres: list[float],
+    pitch: float,
+    colours: list[Colour],
+    own: bool = False,
 ) -> list[list[tuple[float, float, float]]]:
     """Draw the marks; for each series and category the place (x, y above, y middle) of a value label."""
     base, count = frame.at(max(0.0, frame.low)), len(plan.series)
@@ -155,7 +185,7 @@ def stand(
                 place.append((x, y, (low + y) / 2))
             elif plan.kind in ("bar", "grouped"):
                 left = x - thick / 2 + i * thick / count
-                marks.rect(left + 0.5, base, left + thick / count - 0.5, y, colours[i])
+                marks.rect(left + 0.5, base, left + thick / count - 0.5, y, colours[j if own else i])
                 place.append((left + thick / count / 2, y, (y + base) / 2))
             else:
                 place.append((x, y, y))
@@ -180,12 +210,13 @@ def stand_labels(
     labels = []
     for i, row in enumerate(plan.values):
         line = []
-        for (x, y, middle), value in zip(spots[i], row, strict=True):
+        for j, ((x, y, middle), value) in enumerate(zip(spots[i], row, strict=True)):
             if look.values == "none":
                 line.append(Span(""))
                 continue
             within = plan.kind == "stacked"
             colour = (255, 255, 255) if within and luminance(colours[i]) < 140 else (30, 30, 30)
+            colour = colours[j] if look.own else colour
             at = middle + small.size * 0.35 if within else y - 4
             text = plan.shown(value, look.values)
             if within and abs(middle - y) * 2 < small.size * 0.9:
@@ -196,15 +227,18 @@ def stand_labels(
     return labels
 
 
-def category(sheet: Sheet, text: str, x: float, y: float, pitch: float, style: Style, tilted: bool) -> Span:
+def category(sheet: Sheet, text: str, x: float, y: float, pitch: float, style: Style, angle: float) -> Span:
+    """The name of a mark at x; a rising one ends below it, a falling one begins there."""
     canvas = sheet.canvas
-    grey = replace(style, colour=TEXT)
     canvas.start_block()
-    if tilted:
-        length = canvas.measure(text, grey)
-        return canvas.turned(x - length * 0.7, y + style.size * 0.6 + length * 0.7, text, grey, "label", 45)
-    lines = break_lines(text.split(), grey, pitch - 2)
+    if angle:
+        cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+        length = canvas.measure(text, style) if angle > 0 else 0.0
+        half = 0.35 * style.size  # from the baseline to the middle of the letters
+        left, top = x - length * cos + half * sin, y + style.size * 0.6 + length * sin
+        return canvas.turned(left, top, text, style, "label", angle)
+    lines = break_lines(text.split(), style, pitch - 2)
     return join(
-        canvas.text(x - pitch, y + style.size * (1 + 1.1 * i), " ".join(words), grey, "label", "center", 2 * pitch)
+        canvas.text(x - pitch, y + style.size * (1 + 1.1 * i), " ".join(words), style, "label", "center", 2 * pitch)
         for i, words in enumerate(lines[:3])
     )
