@@ -6,7 +6,9 @@ JUDGED is a judged folder, OCR_FOLDER what scripts/ocr_words.py made of it (ocr.
 evaluation cache, where `varsdoc eval` has put them; pages that are not there are encoded. Two shares:
 
 - found: of the tokens of runs of printed words, how many have their best cell, on their own page and in the variant
-  that fits the run best, among the cells of their word; by the height of the print in pixels of the scaled page;
+  that fits the run best, among the cells of their word; by the height of the print in pixels of the scaled page, and
+  by how it runs, where the OCR folder says so (ocr_words.py --turned 90 45: titles of axes, rising labels), with
+  --turned on pages that have such words alone;
 - first: of printed words, each asked alone, how many rank a page first that prints them, among all pages; by the
   number of pages that print the word, and by height for words of one page, for these also in each variant alone.
   Scores are over the word's own tokens, as in a longer question.
@@ -22,7 +24,7 @@ import random
 import shlex
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +76,21 @@ def read_pages(judged: JudgedSet, ocr: Path, retriever: VarsDocRetriever, cache:
     for page, vectors in zip(judged.pages, cache.arrays(retriever.identity.space, keys), strict=True):
         rows, cols, start = retriever.layout(page.image())
         height, width = rows * cell, cols * cell
-        found = [
-            Word(w[0], (w[1] * width, w[2] * height, w[3] * width, w[4] * height), str(w[5]), 0, 0)
-            for w in words.get(page.id, [])
-        ]
+        sides = np.array([width, height, width, height])
+        found = []
+        for text, *numbers in words.get(page.id, []):
+            box, sure, run = numbers[:4], numbers[4], numbers[5:]
+            where = tuple((run * sides).tolist()) if run else None
+            found.append(Word(text, tuple((box * sides).tolist()), str(sure), 0, 0, where))
         pages.append(Read(found, Grid(rows, cols, height, width), torch.from_numpy(vectors).float(), start))
     return pages
+
+
+def with_turned(judged: JudgedSet, ocr: Path) -> JudgedSet:
+    """Of the set, the pages with a turned word that the engine was sure of."""
+    lines = map(json.loads, (ocr / "ocr.jsonl").read_text().splitlines())
+    having = {str(line["_id"]) for line in lines if any(w[6:] and w[5] >= SURE for w in line["words"])}
+    return replace(judged, pages=[page for page in judged.pages if page.id in having])
 
 
 def group(value: float, borders: tuple[float, ...]) -> str:
@@ -94,6 +105,16 @@ def height_of(word: Word) -> float:
     return min(word.box[3] - word.box[1], word.box[2] - word.box[0])
 
 
+def direction(word: Word) -> str:
+    """
+    >>> direction(Word("Share", (0, 0, 9, 90), "", 0, 0, (4, 90, 5, 0)))
+    'upright'
+    """
+    if word.run is None:
+        return "level"
+    return "upright" if abs(word.run[2] - word.run[0]) < 0.3 * abs(word.run[3] - word.run[1]) else "slanted"
+
+
 def share(hits: list[bool]) -> dict[str, Any]:
     low, high = bootstrap_interval([float(hit) for hit in hits], 2000) if hits else (0.0, 0.0)
     return {"share": round(float(np.mean(hits)), 4) if hits else None, "of": len(hits), "interval_95": [low, high]}
@@ -104,7 +125,8 @@ def found_share(pages: list[Read], retriever: VarsDocRetriever, runs: int, rng: 
     config, tokenizer = retriever.model.config, retriever.model.processor.tokenizer
     full = [page for page in pages if len(page.words) >= RUN]
     chosen = rng.sample(full, min(runs, len(full)))
-    hits: dict[str, list[bool]] = defaultdict(list)
+    by_height: dict[str, list[bool]] = defaultdict(list)
+    by_direction: dict[str, list[bool]] = defaultdict(list)
     for page in chosen:
         begin = rng.randrange(len(page.words) - RUN + 1)
         run = page.words[begin : begin + RUN]
@@ -122,11 +144,15 @@ def found_share(pages: list[Read], retriever: VarsDocRetriever, runs: int, rng: 
                 wanted = {cell for other in same for cell in page.grid.cells(other)}
                 for token, (low, high) in enumerate(offsets):
                     if low < end and high > place:
-                        hits[group(height_of(word), HEIGHTS)].append(int(best[token]) in wanted)
+                        hit = int(best[token]) in wanted
+                        by_direction[direction(word)].append(hit)
+                        if word.run is None:
+                            by_height[group(height_of(word), HEIGHTS)].append(hit)
             place = end + 1
     return {
-        "all": share([hit for some in hits.values() for hit in some]),
-        "by height": {name: share(hits[name]) for name in sorted(hits)},
+        "all": share([hit for some in by_direction.values() for hit in some]),
+        "by height": {name: share(by_height[name]) for name in sorted(by_height)},
+        "by direction": {name: share(by_direction[name]) for name in sorted(by_direction)},
     }
 
 
@@ -184,12 +210,14 @@ def main() -> None:
     parser.add_argument("--ocr", type=Path, required=True)
     parser.add_argument("--model")
     parser.add_argument("--cache")
+    parser.add_argument("--turned", action="store_true", help="only pages on which turned words were read")
     parser.add_argument("--pages", type=int, help="only the first of the set")
     parser.add_argument("--words", type=int, default=300, help="asked per group")
     parser.add_argument("--runs", type=int, default=150, help="runs of printed words")
     parser.add_argument("--out")
     asked = parser.parse_args()
     judged = read_folder(asked.judged)
+    judged = with_turned(judged, asked.ocr) if asked.turned else judged
     judged = judged.limited(asked.pages) if asked.pages else judged
     retriever = VarsDocRetriever(asked.model)
     with torch.inference_mode():

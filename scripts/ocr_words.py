@@ -26,7 +26,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
+from scipy import ndimage
 from tqdm import tqdm
 
 from varsdoc.training.generator.queries import SMALL
@@ -35,8 +36,10 @@ from varsdoc.training.reading.words import plain, word_key
 from varsdoc.training.sources import read_lines, read_qrels
 
 SECONDS = 60  # a page that takes longer is left out
-PLAIN = 60  # of 100: level words read with less may be turned ones, seen from the side
-CERTAIN = 80  # that one word of a turned line must reach: bars and grid lines read from the side are no words
+# Of 100. Bars and letters seen from the side look like short words, and print this small is often misread.
+LIKELY, TURNED_SURE = 60, 80  # that a word of a turned line must reach for the line to count; from where it is taught
+# Of turned print, in pixels of the page at twice its size.
+FAINTEST, GAP, PAD, LEAST_HIGH, MOST_HIGH = 32, 15, 3, 10, 36
 Sides = tuple[float, float, float, float]
 
 
@@ -80,7 +83,7 @@ def read_page(image: Image.Image, psm: int, turned: Sequence[float] = ()) -> lis
     grey = grey.resize((grey.width * 2, grey.height * 2), Image.Resampling.BICUBIC)
     try:
         level = tesseract(grey, psm)
-        lines = [line for angle in turned for line in read_turned(without(grey, level), angle)]
+        lines = [line for angle in turned for line in read_turned(grey, angle)]
     except subprocess.TimeoutExpired:
         return None
     over = [box for line in lines for _, box, _ in line]
@@ -90,10 +93,10 @@ def read_page(image: Image.Image, psm: int, turned: Sequence[float] = ()) -> lis
 
 
 def row(word: Found, box: Sides, size: tuple[int, int], run: Sides | None = None) -> list[Any]:
-    sides = [*box, *(run or ())]
-    return [word.text, *(round(v / size[i % 2], 4) for i, v in enumerate(sides[:4])), round(word.sure)] + [
-        round(v / size[i % 2], 4) for i, v in enumerate(sides[4:])
-    ]
+    def shares(sides: Sides) -> list[float]:
+        return [round(v / size[i % 2], 4) for i, v in enumerate(sides)]
+
+    return [word.text, *shares(box), round(word.sure), *(shares(run) if run else ())]
 
 
 def inside(box: Sides, other: Sides) -> bool:
@@ -102,31 +105,57 @@ def inside(box: Sides, other: Sides) -> bool:
     return other[0] <= x <= other[2] and other[1] <= y <= other[3]
 
 
-def without(grey: Image.Image, words: Sequence[Found]) -> Image.Image:
-    """The page without the level words that were read, so that what is left are the turned ones."""
-    left = grey.copy()
-    draw = ImageDraw.Draw(left)
-    paper = int(np.median(np.asarray(grey)))
-    for word in words:
-        x0, y0, x1, y1 = word.box
-        if word.sure >= PLAIN and word.letters >= 2 and x1 - x0 > 0.9 * (y1 - y0):
-            draw.rectangle((x0 - 2, y0 - 2, x1 + 2, y1 + 2), fill=paper)
-    return left
-
-
 def read_turned(grey: Image.Image, angle: float) -> list[list[tuple[Found, Sides, Sides]]]:
-    """Lines of words that run at `angle`, each word with its upright box and its run, in pixels of the page."""
+    """Lines of words that run at `angle`, each word with its upright box and its run, in pixels of the page.
+
+    The page is turned, what looks like a line of small print is cut out and enlarged, and all these lines are read at
+    once: an engine that is shown the whole page does not see words this small among bars and words that lie.
+    """
     paper = int(np.median(np.asarray(grey)))
     seen = grey.rotate(-angle, Image.Resampling.BICUBIC, expand=True, fillcolor=paper)
-    lines: dict[tuple[str, ...], list[Found]] = {}
-    for word in tesseract(seen, 11):
-        lines.setdefault(word.line, []).append(word)
-    kept = [
-        [word for word in line if word.letters]
-        for line in lines.values()
-        if any(word.letters >= 3 and word.sure >= CERTAIN for word in line)
-    ]
-    return [[(word, *turned_back(word.box, seen.size, grey.size, angle)) for word in line] for line in kept]
+    strips = lines_of_print(np.asarray(seen), paper)
+    if not strips:
+        return []
+    height = 2 * (MOST_HIGH + 4 * PAD)  # of a row of the sheet
+    sheet = Image.new("L", (2 * max(x1 - x0 for x0, _, x1, _ in strips) + 8 * PAD, height * len(strips)), paper)
+    for i, (x0, y0, x1, y1) in enumerate(strips):
+        cut = seen.crop((x0, y0, x1, y1)).resize((2 * (x1 - x0), 2 * (y1 - y0)), Image.Resampling.LANCZOS)
+        sheet.paste(cut, (4 * PAD, height * i + 4 * PAD))
+    lines: list[list[tuple[Found, Sides, Sides]]] = [[] for _ in strips]
+    for word in tesseract(sheet, 6):
+        i = min(int((word.box[1] + word.box[3]) / 2 / height), len(strips) - 1)
+        left, top = strips[i][0] - 2 * PAD, strips[i][1] - 2 * PAD - height * i / 2
+        if word.letters:
+            begin, above, end, below = (v / 2 for v in word.box)
+            box = (begin + left, above + top, end + left, below + top)
+            lines[i].append((word, *turned_back(box, seen.size, grey.size, angle)))
+    return [line for line in lines if is_text([word for word, _, _ in line])]
+
+
+def is_text(line: Sequence[Found]) -> bool:
+    """One word of four letters or digits that is likely, or two of three.
+
+    >>> from functools import partial
+    >>> word = partial(Found, box=(0, 0, 1, 1), line=())
+    >>> [is_text([word(text, sure=70.0) for text in texts.split()]) for texts in ("2014", "SoG", "Net pay", "of in")]
+    [True, False, True, False]
+    """
+    likely = [word.letters for word in line if word.sure >= LIKELY]
+    return any(letters >= 4 for letters in likely) or sum(letters == 3 for letters in likely) >= 2
+
+
+def lines_of_print(page: np.ndarray, paper: int) -> list[tuple[int, int, int, int]]:
+    """Boxes of what may be a level line of small print on a page at twice its size, with some air around."""
+    ink = np.abs(page.astype(int) - paper) > FAINTEST
+    joined = ndimage.binary_closing(ink, np.ones((1, GAP)))
+    found = []
+    for rows, cols in ndimage.find_objects(ndimage.label(joined)[0]):
+        high, wide = rows.stop - rows.start, cols.stop - cols.start
+        if LEAST_HIGH <= high <= MOST_HIGH and wide >= 2 * high and 0.1 < ink[rows, cols].mean() < 0.75:
+            found.append(
+                (max(0, cols.start - PAD), max(0, rows.start - PAD), cols.stop + PAD, min(len(page), rows.stop + PAD))
+            )
+    return found
 
 
 def turned_back(box: Sides, seen: tuple[int, int], page: tuple[int, int], angle: float) -> tuple[Sides, Sides]:
@@ -210,7 +239,9 @@ def write_packs(source: Path, target: Path, words: dict[str, list[list[Any]]], o
     for page in map(json.loads, (source / "corpus.jsonl").read_text().splitlines()):
         found = words.get(page["_id"], [])
         printed = [
-            Printed(w[0], (w[1], w[2], w[3], w[4]), w[5] >= options.sure, tuple(w[6:10]) or None)
+            Printed(
+                w[0], (w[1], w[2], w[3], w[4]), w[5] >= (TURNED_SURE if w[6:] else options.sure), tuple(w[6:10]) or None
+            )
             for w in found
             if any(c.isalnum() for c in w[0])
         ]

@@ -16,6 +16,8 @@ GEOMETRY = [
     Wear(scale=0.7),
     Wear(scale=1.3),
     Wear(skew=3, lean=0.03, scale=0.8),
+    Wear(turn=90),
+    Wear(turn=270, skew=2),
     Wear(coarse=0.6),
     Wear(blur=0.8),
 ]
@@ -64,6 +66,17 @@ def test_boxes_follow_the_ink(page, wear, grey):
             assert patch.shape[1] - 1 - columns[-1] <= slack
             covered[max(0, y0 - 2) : y1 + 3, max(0, x0 - 2) : x1 + 3] = True
         assert (dark & ~covered).sum() <= 2
+
+
+@pytest.mark.parametrize(("turn", "towards"), [(90, (0, -1)), (270, (0, 1))])
+def test_words_of_a_page_turned_sideways_are_read_upwards_or_downwards(page, turn, towards):
+    before = [word for word in page.words if word.text == "Boiler,"]
+    for word in degrade(page.image, before, Wear(turn=turn), random.Random(0))[1]:
+        x0, y0, x1, y1 = word.run
+        run = np.array([x1 - x0, y1 - y0])
+        assert (run / np.linalg.norm(run)).round(3).tolist() == list(towards)
+        assert y0 == pytest.approx(word.box[3 if turn == 90 else 1])
+        assert x0 == pytest.approx((word.box[0] + word.box[2]) / 2)
 
 
 @pytest.mark.parametrize("wear", PIXELS, ids=str)

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image, ImageFilter
 
-from .geometry import move_words, scan_map, stretch, warp
+from .geometry import move_words, scan_map, stretch, turn_page, warp
 from .page import Word
 
 
@@ -23,6 +23,7 @@ from .page import Word
 class Wear:
     """Amounts; zero means: not at all."""
 
+    turn: int = 0  # 90 or 270 degrees anticlockwise: a page that was scanned or printed sideways
     skew: float = 0.0  # degrees
     lean: float = 0.0  # perspective
     edge: int = -1  # grey value around the skewed page; -1: its own paper
@@ -51,6 +52,7 @@ def draw_wear(rng: random.Random, scan: bool) -> Wear:
 
     if not scan:
         return Wear(
+            turn=rng.choice((90, 270)) if rng.random() < 0.03 else 0,
             scale=some(0.3, 0.7, 1.15, 1.0),
             coarse=some(0.2, 0.6, 0.95, 1.0),
             blur=some(0.15, 0.3, 0.8),
@@ -66,6 +68,7 @@ def draw_wear(rng: random.Random, scan: bool) -> Wear:
     fade = 0.0 if fax or coarse < 0.75 else some(0.25, 0.2, 0.65)
     weak = 0.5 if fade or coarse < 0.75 else 1.0
     return Wear(
+        turn=rng.choice((90, 90, 270)) if rng.random() < 0.06 else 0,
         skew=some(0.45, 0.3, 3.0),
         lean=some(0.1, 0.005, 0.04),
         edge=int(some(0.35, 0, 90, -1)),
@@ -182,6 +185,8 @@ def squeeze(image: Image.Image, quality: int) -> Image.Image:
 
 def degrade(image: Image.Image, words: list[Word], wear: Wear, rng: random.Random) -> tuple[np.ndarray, list[Word]]:
     """The worn page and its words where they are now."""
+    if wear.turn:
+        image, words = turn_page(image, words, wear.turn)
     if wear.fade:
         image = Image.fromarray(fade_ink(np.asarray(image), rng, wear.fade))
     if wear.marks:

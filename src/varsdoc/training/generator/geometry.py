@@ -68,6 +68,36 @@ def warp(
     )
 
 
+def reading_line(word: Word) -> Box:
+    """From where to where a word is read: its run; where nobody knows that, rightwards, or upwards in a box that is far
+    too high.
+
+    >>> [reading_line(Word("Share", box, "", 0, 0)) for box in ((0, 0, 30, 10), (0, 0, 10, 30))]
+    [(0, 5.0, 30, 5.0), (5.0, 30, 5.0, 0)]
+    """
+    if word.run is not None:
+        return word.run
+    x0, y0, x1, y1 = word.box
+    if (y1 - y0) > 1.5 * (x1 - x0) and len(word.text) > 2:  # the title of an axis in a PDF
+        return (x0 + x1) / 2, y1, (x0 + x1) / 2, y0
+    return x0, (y0 + y1) / 2, x1, (y0 + y1) / 2
+
+
+def turn_page(image: Image.Image, words: Sequence[Word], degrees: int) -> tuple[Image.Image, list[Word]]:
+    """The page turned anticlockwise by 90 or 270 degrees; now all of its words have a run.
+
+    >>> page, (word,) = turn_page(Image.new("L", (100, 50)), [Word("a", (10.0, 20.0, 30.0, 26.0), "body", 0, 0)], 90)
+    >>> page.size, word.box, word.run
+    ((50, 100), (20.0, 70.0, 26.0, 90.0), (23.0, 90.0, 23.0, 70.0))
+    """
+    if degrees == 90:
+        turned, matrix = image.transpose(Image.Transpose.ROTATE_90), [[0, 1, 0], [-1, 0, image.width], [0, 0, 1]]
+    else:
+        turned, matrix = image.transpose(Image.Transpose.ROTATE_270), [[0, -1, image.height], [1, 0, 0], [0, 0, 1]]
+    placed = [replace(word, run=reading_line(word)) for word in words]
+    return turned, move_words(placed, np.array(matrix, dtype=float))
+
+
 def move_words(words: Sequence[Word], matrix: np.ndarray) -> list[Word]:
     """Words with the upright boxes around their moved corners; those that have a run, with it.
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varsdoc.training.generator import Word
-from varsdoc.training.generator.page import Box
+from varsdoc.training.generator.geometry import reading_line
 from varsdoc.training.reading.targets import TOKENS, Grid
 from varsdoc.training.reading.words import NONE, TRIM, plain, word_key
 
@@ -64,7 +64,7 @@ def printed_tokens(
         begins.append(len(rows))
         ids, places = speller(text)
         key = word_key(word.text)
-        x0, y0, x1, y1 = word.run or reading_line(word.box, len(text))
+        x0, y0, x1, y1 = reading_line(word)
         for token, place in zip(ids, places, strict=True):
             rows.append((token, grid.cell_at(x0 + place * (x1 - x0), y0 + place * (y1 - y0)), key))
     wanted = int(start * max(0, len(rows) - PRINTED))
@@ -74,18 +74,6 @@ def printed_tokens(
     if last > first:
         table[: last - first] = rows[first:last]
     return table
-
-
-def reading_line(box: Box, letters: int) -> Box:
-    """From where to where a word is read whose run nobody knows: rightwards, or upwards in a box that is far too high.
-
-    >>> reading_line((0, 0, 30, 10), 5), reading_line((0, 0, 10, 30), 5)
-    ((0, 5.0, 30, 5.0), (5.0, 30, 5.0, 0))
-    """
-    x0, y0, x1, y1 = box
-    if (y1 - y0) > 1.5 * (x1 - x0) and letters > 2:  # an axis title in a PDF
-        return (x0 + x1) / 2, y1, (x0 + x1) / 2, y0
-    return x0, (y0 + y1) / 2, x1, (y0 + y1) / 2
 
 
 def transcripts(printed: Tensor, prefix: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
