@@ -10,7 +10,7 @@ from ..flow import set_lines, set_title
 from ..page import Box, Span
 from ..sheet import PALETTES, Sheet
 from ..vocabulary import PUBLISHER
-from .chart_data import KINDS, make_plan
+from .chart_data import KINDS, Plan, make_plan
 from .chart_frame import Look
 from .charts import draw_plan
 
@@ -29,6 +29,16 @@ def any_look(sheet: Sheet) -> Look:
         bands=sheet.chance(0.2),
         inside=sheet.chance(0.4),
     )
+
+
+def axis_title(sheet: Sheet, plan: Plan, form: str) -> str:
+    """What the values are and their unit; half of the time in words that no list of measures has, or they would be
+    known rather than read.
+    """
+    phrase = sheet.topic.phrase()
+    counted = (f"Number of {phrase}", f"Share of {phrase}", f"Average {phrase}", phrase.capitalize())
+    subject = plan.subject if sheet.chance(0.5) else sheet.rng.choice(counted)
+    return form.format(subject, plan.unit) if plan.unit and (plan.unit != "%" or "(" in form) else subject
 
 
 def chart_block(sheet: Sheet, box: Box, style: Style, kind: str = "", caption: bool = False) -> None:
@@ -87,7 +97,7 @@ def card(sheet: Sheet) -> None:
         rising=sheet.chance(0.25),
     )
     draw_plan(sheet, plan, (46, y, width - 54, height - 60), style, look, title)
-    axis = f"{plan.subject} in {plan.unit}" if plan.unit and plan.unit != "%" else plan.subject
+    axis = axis_title(sheet, plan, "{} in {}")
     canvas.start_block()
     if plan.kind != "pie" and not plan.kind.startswith("h"):
         canvas.turned(24, height / 2 + canvas.measure(axis, style) / 2, axis, replace(style, colour=GREY), "axis")
@@ -243,7 +253,7 @@ def plot(sheet: Sheet) -> None:
     canvas.start_block()
     if plan.kind != "pie" and not plan.kind.startswith("h"):
         canvas.text(34, height - 20, plan.category_name.title(), style, "axis", "center", width - 54)
-        label = f"{plan.subject} ({plan.unit})" if plan.unit else plan.subject
+        label = axis_title(sheet, plan, "{} ({})")
         canvas.turned(28, height / 2 + canvas.measure(label, style) / 2, label, style, "axis")
     if sheet.chance(0.5):
         canvas.text(10, height - 6, f"Source: {rng.choice(PUBLISHER)}, {e.year(rng)}", style.sized(0.85), "source")
