@@ -5,7 +5,8 @@
 Takes up to --each charts of each of its four parts (Statista and Pew, one column and several), in an order that does
 not depend on the machine. What is asked about a chart: its title, the sentences of its caption, and questions put
 together from its title and the rows and columns of its table; the picture often does not show the title, as people
-who ask about a chart know what it is about. Then `scripts/ocr_words.py TARGET PACKS --psm 11` reads the charts.
+who ask about a chart know what it is about. Then `scripts/ocr_words.py TARGET PACKS --psm 11 --turned 90 45 --titles
+TARGET/titles.txt` reads the charts; titles.txt is what tables call their columns, as charts call their axes.
 
 ChartQA's charts come from the same pages of the same publishers. --clear leaves out every chart that looks like one of
 these folders' or prints its numbers, where --words gives what was read on those (ocr.jsonl of scripts/ocr_words.py).
@@ -98,6 +99,16 @@ def charts_of(checkout: Path, part: str, each: int) -> Iterator[Chart]:
         rows = list(csv.reader(io.StringIO(_text(folder / "data" / f"{image.stem}.csv"))))
         table = [row for row in rows if len(row) > 1]
         yield Chart(f"{part}_{image.stem}", image, tidy(title) if table else "", tidy(caption), table)
+
+
+def known_titles(checkout: Path) -> list[str]:
+    """What Statista's tables call their columns, which is what its charts call their axes."""
+    found: set[str] = set()
+    for part in ("statista", "statista-multi"):
+        for path in (checkout / PARTS[part] / "data").glob("*.csv"):
+            header = next(csv.reader(io.StringIO(_text(path))), [])
+            found.update(cell.strip() for cell in header if len(cell.strip()) > 5)
+    return sorted(found)
 
 
 def _text(path: Path) -> str:
@@ -207,7 +218,9 @@ def main() -> None:
     for name, lines in (("corpus", pages), ("queries", queries)):
         (options.target / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (options.target / "qrels" / "test.tsv").write_text("\n".join(judgements) + "\n")
-    print(f"{len(pages)} charts, {len(queries)} questions; {left} left out")
+    titles = known_titles(options.checkout)
+    (options.target / "titles.txt").write_text("".join(f"{title}\n" for title in titles))
+    print(f"{len(pages)} charts, {len(queries)} questions, {len(titles)} titles of axes; {left} left out")
 
 
 if __name__ == "__main__":

@@ -5,9 +5,10 @@
 TARGET/ocr.jsonl holds what was read; TARGET/NAME-00, -01, ... are packs (varsdoc.training.reading.packs) of the pages
 on which at least four words were read, with the questions that name what is printed. psm 3 suits documents, 11
 (scattered text) charts. --turned 90 45 also reads what runs upwards (the title of an axis) or rises (labels below bars
-too narrow for them), which is all that says what many charts are about. Pages are enlarged twice before they are read.
-It can be stopped and started again, and --pack-only packs what has been read so far. Needs `tesseract`, which reads a
-page in half a second to two on one core; --workers pages are read at a time (default: one for each core).
+too narrow for them), which is all that says what many charts are about; --titles corrects the former by a list. Pages
+are enlarged twice before they are read. It can be stopped and started again, and --pack-only packs what has been read
+so far. Needs `tesseract`, which reads a page in half a second to two on one core; --workers pages are read at a time
+(default: one for each core).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from PIL import Image
 from scipy import ndimage
 from tqdm import tqdm
 
+from known_titles import KnownTitles
 from varsdoc.training.generator.queries import SMALL
 from varsdoc.training.reading.packs import PackedPage, PackWriter, Printed
 from varsdoc.training.reading.words import plain, word_key
@@ -232,6 +234,8 @@ def questions_of(source: Path, words: dict[str, list[list[Any]]]) -> dict[str, l
 
 def write_packs(source: Path, target: Path, words: dict[str, list[list[Any]]], options: argparse.Namespace) -> int:
     """The pages with four or more sure words, as packs."""
+    titles = KnownTitles(options.titles.read_text().splitlines()) if options.titles else None
+    words = {page: titles.correct(found) for page, found in words.items()} if titles else words
     asked = questions_of(source, words)
     facts = {"source": source.name, "licence": options.licence, "made by": "scripts/ocr_words.py (Tesseract)"}
     writer = PackWriter(target, target.name, options.slice_mib * 1024**2, facts)
@@ -271,6 +275,7 @@ def main() -> None:
     parser.add_argument(
         "--turned", type=float, nargs="*", default=[], help="degrees at which words are looked for, too"
     )
+    parser.add_argument("--titles", type=Path, help="known titles of upright axes, a line each (chart_pages.py)")
     options = parser.parse_args()
     options.target.mkdir(parents=True, exist_ok=True)
     workers = 0 if options.pack_only else options.workers

@@ -20,6 +20,8 @@ def script(name: str, folder: str = "scripts") -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    if str(ROOT / folder) not in sys.path:
+        sys.path.append(str(ROOT / folder))  # where a script finds its neighbours
     spec.loader.exec_module(module)
     return module
 

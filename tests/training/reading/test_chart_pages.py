@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import shutil
@@ -129,3 +130,30 @@ def test_charts_are_read_side_by_side_and_once(tmp_path: Path) -> None:
     assert (
         ocr_words.read_all(tmp_path, tmp_path, 11, workers=2) == read == ocr_words.read_all(tmp_path, tmp_path, 11, 0)
     )
+
+
+def test_titles_of_axes_are_corrected_and_nothing_else() -> None:
+    """An upright line is nearly a known title; a level line and a rising one of the same words stay."""
+    known_titles = script("known_titles")
+    known = known_titles.KnownTitles(["Number of licensed vehicles", "Number of employees", "Year", "2019"])
+    assert known.titles == ["Number of employees", "Number of licensed vehicles"]
+    parts = [
+        ("Nurn", 0.9, 0.8),
+        ("ber", 0.79, 0.75),
+        ("of", 0.73, 0.7),
+        ("licensed", 0.68, 0.5),
+        ("vehides", 0.48, 0.3),
+    ]
+    upright = [[text, 0.06, b, 0.08, a, 88, 0.07, a, 0.07, b] for text, a, b in parts]
+    rising = [["Nurnber", 0.3, 0.8, 0.4, 0.9, 90, 0.3, 0.9, 0.4, 0.8]]
+    level = [[text, 0.5 + i / 10, 0.1, 0.58 + i / 10, 0.12, 91] for i, text in enumerate(("Nurnber", "of", "licensed"))]
+    found = known.correct([*level, *upright, *rising])
+    assert found[:3] == level
+    assert found[-1:] == rising
+    title = found[3:-1]
+    assert [row[0] for row in title] == ["Number", "of", "licensed", "vehicles"]
+    assert (title[0][7], title[-1][9]) == (0.9, 0.3), "from its beginning to its end"
+    assert all(row[2] < row[4] and row[1] == 0.06 and row[5] > 90 for row in title)
+    assert all(before[9] > after[7] for before, after in itertools.pairwise(title))
+    unlike = [[text, *row[1:]] for text, row in zip(["Prod", "uct", "ion", "volume", "tons"], upright, strict=True)]
+    assert known.correct(unlike) == unlike

@@ -93,7 +93,7 @@ def upright(
     width = x1 - x0 - margin - right
     pitch = width / len(plan.categories)
     angle = slant(sheet, plan, style, pitch, look.rising)
-    foot = label_room(plan, sheet, style, pitch, angle, (y1 - y0) * 0.45)
+    foot = label_room(sheet, plan, style, pitch, angle, (y1 - y0) * 0.45)
     frame = Frame((x0 + margin, y0 + size * 1.4, x1 - right, y1 - foot), top, step, False, low)
     fx0, fy0, fx1, fy1 = frame.box
     if fx1 - fx0 < 20 or fy1 - fy0 < 20:
@@ -150,7 +150,7 @@ def slant(sheet: Sheet, plan: Plan, style: Style, pitch: float, rising: bool) ->
     return angle if pitch * abs(math.sin(math.radians(angle))) > 1.15 * style.size else 90.0
 
 
-def label_room(plan: Plan, sheet: Sheet, style: Style, pitch: float, angle: float, most: float) -> float:
+def label_room(sheet: Sheet, plan: Plan, style: Style, pitch: float, angle: float, most: float) -> float:
     """Height of the names below the marks, in pixels."""
     if angle:
         widest = max(sheet.canvas.measure(c, style) for c in plan.categories)
