@@ -17,7 +17,7 @@ from typing import Any
 from varsdoc.training.generator import Word
 from varsdoc.training.generator.pdf_words import goes_on
 
-ALIKE = 0.8  # of letters that a line shares with the title that it is taken for
+ALIKE = 0.88  # of letters that a line shares with the title that it is taken for; from .8 wrong words come in
 SHORTEST = 6  # letters
 KNOWN = 95  # the certainty of a corrected word, of 100
 Row = list[Any]  # text, box, certainty, run: as ocr_words.py has it
@@ -52,9 +52,12 @@ class KnownTitles:
         ('Number of employees', 'Share of respondents', None)
         """
         name = letters(text)
-        shared = Counter(i for part in trigrams(name) for i in self.having.get(part, ()))
-        likely = [(SequenceMatcher(None, name, self.letters[i]).ratio(), -i) for i, _ in shared.most_common(12)]
-        best, place = max(likely, default=(0.0, 0))
+        parts = trigrams(name)
+        shared = Counter(i for part in parts for i in self.having.get(part, ()))
+        # By the share of trigrams, not by their number: longer titles have them all.
+        likely = sorted(shared, key=lambda i: shared[i] / (len(parts) + len(self.letters[i])), reverse=True)[:12]
+        rated = [(SequenceMatcher(None, name, self.letters[i]).ratio(), -i) for i in likely]
+        best, place = max(rated, default=(0.0, 0))
         return self.titles[-place] if best >= ALIKE else None
 
     def correct(self, words: Sequence[Row]) -> list[Row]:

@@ -142,7 +142,7 @@ def test_titles_of_axes_are_corrected_and_nothing_else() -> None:
         ("ber", 0.79, 0.75),
         ("of", 0.73, 0.7),
         ("licensed", 0.68, 0.5),
-        ("vehides", 0.48, 0.3),
+        ("vehicies", 0.48, 0.3),
     ]
     upright = [[text, 0.06, b, 0.08, a, 88, 0.07, a, 0.07, b] for text, a, b in parts]
     rising = [["Nurnber", 0.3, 0.8, 0.4, 0.9, 90, 0.3, 0.9, 0.4, 0.8]]
