@@ -31,7 +31,7 @@ from PIL import Image
 from scipy import ndimage
 from tqdm import tqdm
 
-from known_titles import KnownTitles
+from known_titles import KnownTitles, apart
 from varsdoc.training.generator.queries import SMALL
 from varsdoc.training.reading.packs import PackedPage, PackWriter, Printed
 from varsdoc.training.reading.words import plain, word_key
@@ -154,9 +154,8 @@ def lines_of_print(page: np.ndarray, paper: int) -> list[tuple[int, int, int, in
     for rows, cols in ndimage.find_objects(ndimage.label(joined)[0]):
         high, wide = rows.stop - rows.start, cols.stop - cols.start
         if LEAST_HIGH <= high <= MOST_HIGH and wide >= 2 * high and 0.1 < ink[rows, cols].mean() < 0.75:
-            found.append(
-                (max(0, cols.start - PAD), max(0, rows.start - PAD), cols.stop + PAD, min(len(page), rows.stop + PAD))
-            )
+            right, bottom = min(page.shape[1], cols.stop + PAD), min(page.shape[0], rows.stop + PAD)
+            found.append((max(0, cols.start - PAD), max(0, rows.start - PAD), right, bottom))
     return found
 
 
@@ -235,6 +234,7 @@ def questions_of(source: Path, words: dict[str, list[list[Any]]]) -> dict[str, l
 def write_packs(source: Path, target: Path, words: dict[str, list[list[Any]]], options: argparse.Namespace) -> int:
     """The pages with four or more sure words, as packs."""
     titles = KnownTitles(options.titles.read_text().splitlines()) if options.titles else None
+    words = {page: apart(found) for page, found in words.items()}
     words = {page: titles.correct(found) for page, found in words.items()} if titles else words
     asked = questions_of(source, words)
     facts = {"source": source.name, "licence": options.licence, "made by": "scripts/ocr_words.py (Tesseract)"}

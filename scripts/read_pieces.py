@@ -7,7 +7,8 @@
 Made for a lease of a few minutes on a machine that is bare before and gone afterwards:
 - FOLDER/curve.json grows with every judgement; FOLDER/log.jsonl has every line of every piece with its name;
 - FOLDER/NAME.tar.gz.00, .01, ... is the finished model of a piece (NAME: the last part of its output) in int8, in
-  parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz;
+  parts under 16 MiB that can be fetched one by one: cat NAME.tar.gz.* | tar xz; where that is a mean (`mean_from`),
+  FOLDER/NAME-last.tar.gz.* is what the piece ended with;
 - pieces end in time: each gets at most what is left of --minutes, and its rate falls to zero by then;
 - --fit: all pieces after the first get the same number of steps, as many as the time left allows at the first one's
   speed and none of them more than its config says: what is compared must have been trained alike;
@@ -96,16 +97,21 @@ def seconds_per_step(log: Path) -> float:
 
 def fit_steps(pieces: list[ReadConfig], step: float, minutes: float) -> list[ReadConfig]:
     """As many steps for each of the pieces as fit into the time, where one with one variant takes `step` seconds."""
-    cost = sum(1 + 0.13 * (piece.variants - 1) for piece in pieces)
+    cost = sum(1 + 0.15 * (piece.variants - 1) for piece in pieces)
     steps = int((60 * minutes - AROUND * len(pieces)) / (step * cost))
     return [replace(piece, steps=max(1, min(steps, piece.steps))) for piece in pieces]
 
 
 def write_parts(output: Path, out: Path) -> list[Path]:
-    """The model of a finished piece in int8, as a tar in parts."""
-    name = output.name
-    folder = output / "int8"
-    saved = VarsDoc.from_pretrained(output / "model", device="cpu", dtype="float32")
+    """The model of a finished piece in int8, as a tar in parts; beside a mean also what the piece ended with."""
+    last = output / "last"
+    parts = _write_parts(output / "model", output.name, out)
+    return parts + (_write_parts(last, f"{output.name}-last", out) if last.is_dir() else [])
+
+
+def _write_parts(model: Path, name: str, out: Path) -> list[Path]:
+    folder = model.parent / f"{model.name}-int8"
+    saved = VarsDoc.from_pretrained(model, device="cpu", dtype="float32")
     saved.save_pretrained(folder, dtype="int8", shard_bytes=SHARD)
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=3) as tar:

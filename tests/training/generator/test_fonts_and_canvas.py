@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from varsdoc.training.generator.canvas import Canvas, Style
+from varsdoc.training.generator.canvas import Canvas, Style, inked
 from varsdoc.training.generator.fonts import Face, family_of, find_fonts, held_out, inspect, split
 from varsdoc.training.generator.prose import Topic
 from varsdoc.training.generator.sheet import FontBook
@@ -114,6 +114,15 @@ def test_slanted_words_stand_side_by_side_and_not_on_each_other():
     assert beside, "though the boxes of the two overlap"
     assert not across
     assert not level
+
+
+def test_a_hairline_has_ink_too():
+    faint = Image.new("L", (40, 40), 0)
+    ImageDraw.Draw(faint).line((5, 35, 35, 5), fill=60)
+    rows, cols = inked(faint, 8, 0)
+    assert len(rows) >= 8
+    assert rows.max() <= 9
+    assert cols.min() >= 3
 
 
 def test_what_does_not_fit_or_would_cover_is_not_printed():

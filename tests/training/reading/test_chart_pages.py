@@ -155,5 +155,10 @@ def test_titles_of_axes_are_corrected_and_nothing_else() -> None:
     assert (title[0][7], title[-1][9]) == (0.9, 0.3), "from its beginning to its end"
     assert all(row[2] < row[4] and row[1] == 0.06 and row[5] > 90 for row in title)
     assert all(before[9] > after[7] for before, after in itertools.pairwise(title))
+    others = known_titles.KnownTitles(["Age of respondents", "Sales in U.S. dollars", "Number of Employees"])
+    for read in ("of respondents", "Sales price in US. dollars", "Average sales in US dollars"):
+        assert others.nearest(read) is None, "a word more or less is another title"
+    both = known_titles.KnownTitles(["Number of Employees", "Number of employees", "(Number of) employees"])
+    assert both.nearest("Number of employees") == "Number of employees"
     unlike = [[text, *row[1:]] for text, row in zip(["Prod", "uct", "ion", "volume", "tons"], upright, strict=True)]
     assert known.correct(unlike) == unlike

@@ -58,6 +58,7 @@ def test_pieces_run_one_after_the_other_and_leave_models_in_parts(
         assign=0.1,
         aggregation="fused",
         tell_variants="each",
+        mean_from=0.5,
     )
     paths = []
     for name, content in (("one", first), ("two", second)):
@@ -80,6 +81,8 @@ def test_pieces_run_one_after_the_other_and_leave_models_in_parts(
     model = VarsDoc.from_pretrained(tmp_path / "back" / "two", device="cpu")
     assert (model.config.variants, model.config.branch_layers, model.config.trained) == (2, 2, True)
     assert "step.py" in (tmp_path / "out" / "python.txt").read_text()
+    assert not list((tmp_path / "out").glob("one-last.tar.gz.*"))
+    assert list((tmp_path / "out").glob("two-last.tar.gz.00")), "beside a mean also what the piece ended with"
     stamp = (tmp_path / "two" / "log.jsonl").stat().st_mtime_ns
     assert read_pieces.run_pieces(configs, tmp_path / "out", minutes=30) == ["one", "two"]
     assert (tmp_path / "two" / "log.jsonl").stat().st_mtime_ns == stamp, "a finished piece is left alone"
@@ -141,5 +144,5 @@ def test_what_is_compared_gets_the_same_steps_in_the_time_that_is_left(tmp_path:
     assert read_pieces.seconds_per_step(tmp_path / "log.jsonl") == pytest.approx(0.3)
     pieces = [ReadConfig(steps=900, variants=5), ReadConfig(steps=900), ReadConfig(steps=900)]
     steps = {piece.steps for piece in read_pieces.fit_steps(pieces, 0.3, minutes=10)}
-    assert steps == {int((600 - 3 * read_pieces.AROUND) / (0.3 * 3.52))}
+    assert steps == {int((600 - 3 * read_pieces.AROUND) / (0.3 * 3.6))}
     assert {piece.steps for piece in read_pieces.fit_steps(pieces, 0.3, minutes=60)} == {900}

@@ -240,7 +240,8 @@ class Canvas:
 
 def inked(mask: Image.Image, x: int, y: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of the map of what is printed on which a slanted word at (x, y) has ink."""
-    rows, cols = np.nonzero(np.asarray(mask) > 96)
+    array = np.asarray(mask)
+    rows, cols = np.nonzero(array > min(96, int(array.max()) // 2))  # hairlines are nowhere darker
     cells = np.unique(np.stack([(rows + y) // CELL, (cols + x) // CELL]), axis=1)
     return cells[0], cells[1]
 

@@ -106,6 +106,7 @@ class Reading:
         """Noise that the last steps moved one way and earlier ones another cancels; the last weights stay beside it."""
         self.save("last")
         self.weights.become_mean()
+        self.save("model")  # nothing that comes may cost it
         if self._judging:
             self.quality(self.steps, "mean")
 
