@@ -65,6 +65,15 @@ def model(variants: int = 3, branch_layers: int = 2, blocks: int = BLOCKS, seed:
 
 
 @torch.no_grad()
+def moved(model: VarsDoc, seed: int, size: float = 1.0) -> VarsDoc:
+    """Every parameter somewhere else, as after training."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        parameter.add_(size * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+@torch.no_grad()
 def randomise(module: torch.nn.Module, seed: int = 0) -> None:
     generator = torch.Generator().manual_seed(seed)
     for name, parameter in sorted(module.named_parameters()):

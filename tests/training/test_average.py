@@ -12,12 +12,7 @@ from varsdoc.training.average import average
 
 
 def moved(variants: int, branch_layers: int, seed: int) -> VarsDoc:
-    model = tiny.model(variants, branch_layers)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator))
-    return model
+    return tiny.moved(tiny.model(variants, branch_layers), seed)
 
 
 def state(model: VarsDoc) -> dict[str, torch.Tensor]:
