@@ -37,6 +37,7 @@ from varsdoc.evaluation.evaluate import encode_pages
 from varsdoc.evaluation.judged import JudgedSet, read_folder
 from varsdoc.evaluation.results import machine, write_json
 from varsdoc.evaluation.retrievers.ours import VarsDocRetriever
+from varsdoc.evaluation.retrievers.protocol import Layout
 from varsdoc.evaluation.statistics import bootstrap_interval
 from varsdoc.training.generator import Word
 from varsdoc.training.reading.targets import Grid
@@ -55,7 +56,7 @@ class Read:
     words: list[Word]
     grid: Grid
     vectors: Tensor  # (K, M, d)
-    start: int  # of the cells among the vectors
+    layout: Layout
 
 
 def telling(text: str) -> bool:
@@ -74,15 +75,16 @@ def read_pages(judged: JudgedSet, ocr: Path, retriever: VarsDocRetriever, cache:
     cell = retriever.model.config.cell_size
     pages = []
     for page, vectors in zip(judged.pages, cache.arrays(retriever.identity.space, keys), strict=True):
-        rows, cols, start = retriever.layout(page.image())
-        height, width = rows * cell, cols * cell
+        layout = retriever.layout(page.image())
+        height, width = layout.rows * cell, layout.cols * cell
         sides = np.array([width, height, width, height])
         found = []
         for text, *numbers in words.get(page.id, []):
             box, sure, run = numbers[:4], numbers[4], numbers[5:]
             where = tuple((run * sides).tolist()) if run else None
             found.append(Word(text, tuple((box * sides).tolist()), str(sure), 0, 0, where))
-        pages.append(Read(found, Grid(rows, cols, height, width), torch.from_numpy(vectors).float(), start))
+        grid = Grid(layout.rows, layout.cols, height, width)
+        pages.append(Read(found, grid, torch.from_numpy(vectors).float(), layout))
     return pages
 
 
@@ -133,9 +135,9 @@ def found_share(pages: list[Read], retriever: VarsDocRetriever, runs: int, rng: 
         text = " ".join(plain(word.text) for word in run)
         (query,) = retriever.encode_queries([text])
         offsets = tokenizer.encode(config.query_prefix + text, add_special_tokens=False).offsets
-        cells = page.vectors[:, page.start : page.start + page.grid.rows * page.grid.cols]
-        similarity = torch.from_numpy(query).float() @ cells.transpose(1, 2)  # (K, T, C)
-        best = similarity[similarity.amax(2).sum(1).argmax()].argmax(1)
+        similarity = torch.from_numpy(query).float() @ page.vectors.transpose(1, 2)  # (K, T, M)
+        cells = page.layout.led_back(similarity.numpy())
+        best = cells[cells.max(2).sum(1).argmax()].argmax(1)
         place = len(config.query_prefix)
         for word in run:
             end = place + len(plain(word.text))

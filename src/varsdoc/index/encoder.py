@@ -204,6 +204,7 @@ def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint)
     """A page's row."""
     from varsdoc.index.codecs import get_codec
     from varsdoc.index.first_stage import summarise, summary_bytes
+    from varsdoc.index.levelled import to_bytes
 
     variants = embedding.variants.float().numpy()  # (K, M, dim)
     return StoredPage(
@@ -218,6 +219,7 @@ def pack(page: Page, version: str, embedding: PageEmbedding, found: Fingerprint)
         summary=summary_bytes(summarise(variants, codec=found.codec)),
         jpeg=page.jpeg if found.images else None,
         text=page.text,
+        levelled=to_bytes(embedding.levelled),
     )
 
 

@@ -51,16 +51,19 @@ class Hit:
     height: int = 0
     _grid: tuple[int, int] = field(default=(0, 0), repr=False)
     _image_start: int = field(default=0, repr=False)
+    _levelled: bytes = field(default=b"", repr=False)
     _query: Query | None = field(default=None, repr=False)
     _source: PageSource | None = field(default=None, repr=False)
 
     def _similarity(self, variant: int) -> np.ndarray:
         """(T, M) of one variant; made anew each time: kept, a long answer's would fill the memory."""
+        from varsdoc.index.levelled import led_back
         from varsdoc.index.similarity import variant_similarity
 
         assert self._query is not None
         assert self._source is not None
-        return variant_similarity(self._query.vectors, self._source.page_blob(self.id), variant)
+        found = variant_similarity(self._query.vectors, self._source.page_blob(self.id), variant)
+        return led_back(found, self._levelled, self._image_start, self._grid[0] * self._grid[1])
 
     @cached_property
     def region(self) -> Region | None:

@@ -159,6 +159,7 @@ def _hit(snapshot: Snapshot, ranked: Ranked, i: int, query: Query, source: PageS
         height=page.height,
         _grid=page.grid,
         _image_start=page.image_start,
+        _levelled=page.levelled,
         _query=query,
         _source=source,
     )

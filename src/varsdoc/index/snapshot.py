@@ -17,7 +17,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 _LIGHT = ["version", "page", "id", "rows", "cols", "image_start", "width", "height"]
+_LATER = ["levelled"]  # columns that tables of earlier versions lack
 _ATTEMPTS = 8
 _BATCH_ROWS = 256
 _OLD_SECONDS = KEEP_VERSIONS.total_seconds() / 2
@@ -51,6 +52,7 @@ class PageRow:
     image_start: int
     width: int
     height: int
+    levelled: bytes = b""
 
 
 class Snapshot:
@@ -183,6 +185,7 @@ class Snapshot:
         if self._place != "device":
             self.held = self.held_summaries = None
         columns = [*_LIGHT, "summary", *([] if self._place == "store" else ["codes"])]
+        columns += [name for name in _LATER if name in self._pages.schema.names]
         dim = self.state.fingerprint.dim
         summaries: list[np.ndarray] = []  # added together: each adding may build inverted lists anew
         for start in range(0, len(new), _BATCH_ROWS):
@@ -280,7 +283,8 @@ class Snapshot:
 
 def _page_row(row: dict[str, Any], document: StoredDocument) -> PageRow:
     grid = (row["rows"], row["cols"])
-    return PageRow(document, row["page"], row["id"], grid, row["image_start"], row["width"], row["height"])
+    levelled = row.get("levelled") or b""
+    return PageRow(document, row["page"], row["id"], grid, row["image_start"], row["width"], row["height"], levelled)
 
 
 def _renewed(page: PageRow, documents: dict[str, StoredDocument]) -> PageRow:
@@ -288,4 +292,4 @@ def _renewed(page: PageRow, documents: dict[str, StoredDocument]) -> PageRow:
     now = documents.get(page.document.version)
     if now is None or now is page.document or now == page.document:
         return page
-    return PageRow(now, page.page, page.id, page.grid, page.image_start, page.width, page.height)
+    return replace(page, document=now)

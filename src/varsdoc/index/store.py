@@ -241,7 +241,8 @@ class Generation:
     def stage(self, pages: list[StoredPage]) -> None:
         if pages:
             self._check()
-            self.pages.add(page_rows(pages))
+            # Tables of before know nothing of the last column; it is empty for their encoders.
+            self.pages.add(page_rows(pages).select(self.pages.schema.names))
 
     def commit(self, documents: list[StoredDocument]) -> None:
         """Show these documents, each in the place of its predecessor: one commit for all of them."""

@@ -88,6 +88,7 @@ class StoredPage:
     summary: bytes
     jpeg: bytes | None
     text: str | None  # None: not asked for; empty: the page has no text layer
+    levelled: bytes | None = None  # index.levelled
 
 
 def version_of(source: str, content_hash: str, fingerprint: Fingerprint) -> str:
@@ -113,6 +114,7 @@ def page_schema() -> pa.Schema:
             pa.field("summary", pa.large_binary(), nullable=False),
             pa.field("jpeg", pa.large_binary()),
             pa.field("text", pa.string()),
+            pa.field("levelled", pa.binary()),
         ]
     )
 
@@ -133,6 +135,7 @@ def page_rows(pages: list[StoredPage]) -> pa.Table:
         "summary": [p.summary for p in pages],
         "jpeg": [p.jpeg for p in pages],
         "text": [p.text for p in pages],
+        "levelled": [p.levelled for p in pages],
     }
     return pa.table(columns, schema=page_schema())
 

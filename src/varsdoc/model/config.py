@@ -34,6 +34,8 @@ class VarsConfig:
                         ColQwen2.5, the warm-up, and the ablation "branched"
     dim                 width of an embedding
     max_visual_tokens   most cells of 28 x 28 pixels that a page may have; larger pages are scaled down
+    level_print         degrees, anticlockwise: print that runs at one of these angles is also set level below its page
+                        (model.levelling), for a model that reads level print alone
     trained             whether the probes and heads have seen training; loading says so when they have not
     """
 
@@ -52,6 +54,7 @@ class VarsConfig:
     max_visual_tokens: int = 768
     image_mean: tuple[float, float, float] = CLIP_MEAN
     image_std: tuple[float, float, float] = CLIP_STD
+    level_print: tuple[int, ...] = ()
     trained: bool = False
 
     def __post_init__(self) -> None:
@@ -92,6 +95,13 @@ class VarsConfig:
             self,
             "max_query_tokens",
         )
+        _require(
+            isinstance(self.level_print, list | tuple) and all(_is_int(a) and 0 < a < 360 for a in self.level_print),
+            "level_print must be whole degrees between 1 and 359",
+            self,
+            "level_print",
+        )
+        object.__setattr__(self, "level_print", tuple(self.level_print))
         for name in ("image_mean", "image_std"):
             object.__setattr__(self, name, _as_tuple(getattr(self, name)))
         _require(self.variants <= MOST_VARIANTS, f"variants must be at most {MOST_VARIANTS}", self, "variants")
@@ -139,6 +149,8 @@ class VarsConfig:
     def settings(self) -> dict[str, Any]:
         """Our own settings as they are written to varsdoc.json; the backbone's go to config.json."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "backbone"}
+        if not self.level_print:  # settings of before know nothing of it, and neither do their hashes
+            del own["level_print"]
         return {"format": FORMAT, **own}
 
     @classmethod

@@ -13,11 +13,15 @@ from tqdm import tqdm
 
 @dataclass(frozen=True, eq=False)
 class PageEmbedding:
-    """One encoded page: K variants of M vectors, and where its image cells are among them."""
+    """One encoded page: K variants of M vectors, and where its image cells are among them.
+
+    Behind the cells there may be others that repeat turned print, level (model.levelling).
+    """
 
     variants: Tensor  # (K, M, dim), unit length
     grid: tuple[int, int]  # rows and columns of cells
     image_start: int
+    levelled: tuple[int, ...] = ()  # of the cells that follow the page's: the cell that each repeats, or -1
 
     @property
     def cells(self) -> Tensor:

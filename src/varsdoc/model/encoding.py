@@ -186,4 +186,4 @@ def _finished(model: VarsDoc, batch: _Batch) -> Iterator[tuple[int, PageEmbeddin
     merge = model.config.merge_size
     for at, (i, patches) in enumerate(batch.pages):
         variants = batch.page(batch.vectors, at).clone()  # of its own, so that a batch's memory is free again
-        yield i, PageEmbedding(variants, (patches.rows // merge, patches.cols // merge), batch.image_start)
+        yield i, PageEmbedding(variants, patches.grid(merge), batch.image_start, patches.levelled)

@@ -31,6 +31,7 @@ def describe(source: str | None = None, **options: Any) -> dict[str, Any]:
         "augmentation": f"{config.query_augmentation} x {config.augmentation_token}",
         "max_visual_tokens": config.max_visual_tokens,
         "cell_pixels": config.cell_size,
+        "level_print": list(config.level_print),
         "dtype": model.compute_dtype,
         "device": str(model.device),
         "varsdoc": __version__,

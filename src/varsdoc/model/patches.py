@@ -19,11 +19,21 @@ from varsdoc.model.config import VarsConfig
 
 @dataclass(frozen=True)
 class Patches:
-    """One page, cut up: `pixels` (rows * cols, 3 * patch * patch) uint8 in the tower's order, four patches a cell."""
+    """One page, cut up: `pixels` (rows * cols, 3 * patch * patch) uint8 in the tower's order, four patches a cell.
+
+    The last rows may lie below the page (model.levelling): `levelled` has the page's cell that each of their cells
+    repeats, or -1.
+    """
 
     pixels: np.ndarray
     rows: int
     cols: int
+    levelled: tuple[int, ...] = ()
+
+    def grid(self, merge: int) -> tuple[int, int]:
+        """Rows and columns of the page's own cells."""
+        cols = self.cols // merge
+        return self.rows // merge - len(self.levelled) // cols, cols
 
 
 def target_size(height: int, width: int, factor: int, min_pixels: int, max_pixels: int) -> tuple[int, int]:
@@ -47,14 +57,24 @@ def target_size(height: int, width: int, factor: int, min_pixels: int, max_pixel
 
 def cut(image: Image.Image, config: VarsConfig) -> Patches:
     """Scale an upright RGB page to whole cells and cut it into patches."""
-    cell, patch, merge = config.cell_size, config.patch_size, config.merge_size
+    cell = config.cell_size
     area = cell * cell
-    height, width = target_size(
+    size = target_size(
         image.height, image.width, cell, config.min_visual_tokens * area, config.max_visual_tokens * area
     )
-    if image.size != (width, height):
-        image = image.resize((width, height), Image.Resampling.BICUBIC)
-    rows, cols = height // patch, width // patch
+    return patches_of(scaled(image, size), config)
+
+
+def scaled(image: Image.Image, size: tuple[int, int]) -> Image.Image:
+    """To a height and width."""
+    height, width = size
+    return image if image.size == (width, height) else image.resize((width, height), Image.Resampling.BICUBIC)
+
+
+def patches_of(image: Image.Image, config: VarsConfig) -> Patches:
+    """The patches of a picture of whole cells."""
+    patch, merge = config.patch_size, config.merge_size
+    rows, cols = image.height // patch, image.width // patch
     pixels = np.asarray(image).reshape(rows // merge, merge, patch, cols // merge, merge, patch, 3)
     pixels = pixels.transpose(0, 3, 1, 4, 6, 2, 5)  # (cell row, cell col, row in cell, col in cell, channel, y, x)
     return Patches(np.ascontiguousarray(pixels).reshape(rows * cols, 3 * patch * patch), rows, cols)

@@ -16,6 +16,7 @@ from tokenizers import Tokenizer
 from varsdoc.errors import CheckpointError, InputError
 from varsdoc.image import ImageLike, read_image
 from varsdoc.model.config import VarsConfig
+from varsdoc.model.levelling import cut_levelled
 from varsdoc.model.patches import Patches, cut
 
 IMAGE_TOKEN = "<|image_pad|>"
@@ -115,7 +116,8 @@ class Processor:
         """Read and cut one page; one that was cut already is taken as it is. Needs no torch, so a worker can do it."""
         if isinstance(image, Patches):
             return image
-        return cut(read_image(image, name), self.config)
+        read = read_image(image, name)
+        return cut_levelled(read, self.config) if self.config.level_print else cut(read, self.config)
 
     def page_tokens(self, patches: Patches) -> int:
         """How many document tokens a page becomes."""

@@ -103,16 +103,15 @@ def heatmap(
     vectors = cache.read_array(result.identity.space, result.page_keys[row])
     if vectors is None:
         return None
-    rows, cols, start = retriever.layout(page.image())
+    layout = retriever.layout(page.image())
     query = encode_queries(retriever, [text], cache, shown=False)[0]
-    cells = vectors[:, start : start + rows * cols].astype(np.float32)  # (K, cells, dim)
-    scores = np.einsum("td,kcd->ktc", query, cells)
+    scores = layout.led_back(np.einsum("td,kmd->ktm", query, vectors.astype(np.float32)))  # (K, T, cells)
     chosen = int(scores.max(2).sum(1).argmax()) if variant is None else variant
     likeness = scores[chosen]  # (T, cells)
     low, high = likeness.min(1, keepdims=True), likeness.max(1, keepdims=True)
     heat = ((likeness - low) / np.maximum(high - low, 1e-6)).mean(0)
     spread = max(float(heat.max() - heat.min()), 1e-6)
-    return np.asarray(((heat - heat.min()) / spread) ** 2, np.float32).reshape(rows, cols)
+    return np.asarray(((heat - heat.min()) / spread) ** 2, np.float32).reshape(layout.rows, layout.cols)
 
 
 def data_uri(image: Any, heat: NDArray[np.float32] | None) -> str:

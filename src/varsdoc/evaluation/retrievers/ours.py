@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from varsdoc.evaluation.retrievers.opening import shown_name
-from varsdoc.evaluation.retrievers.protocol import Identity, Vectors
+from varsdoc.evaluation.retrievers.protocol import Identity, Layout, Vectors
 from varsdoc.model import VarsDoc
 
 
@@ -50,11 +50,11 @@ class VarsDocRetriever:
     def encode_queries(self, texts: Sequence[str]) -> list[Vectors]:
         return [_numpy(query) for query in self.model.encode_queries(list(texts), progress=False)]
 
-    def layout(self, image: Any) -> tuple[int, int, int]:
-        """Rows and columns of a page's cells, and where they start among its vectors; needs no forward pass."""
+    def layout(self, image: Any) -> Layout:
+        """Where a page's cells are among its vectors; needs no forward pass."""
         patches = self.model.processor.page(image)
-        merge = self.model.config.merge_size
-        return patches.rows // merge, patches.cols // merge, self.model.processor.image_start
+        rows, cols = patches.grid(self.model.config.merge_size)
+        return Layout(rows, cols, self.model.processor.image_start, patches.levelled)
 
 
 def describe(config: Any) -> str:

@@ -35,6 +35,25 @@ class Identity:
         return f"{self.kind}-{self.hash}-{self.dtype}"
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where a page's cells are among its vectors, row by row."""
+
+    rows: int
+    cols: int
+    start: int
+    levelled: tuple[int, ...] = ()  # of vectors behind the cells: the cell that each repeats, or -1 (model.levelling)
+
+    def led_back(self, likeness: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(..., vectors) -> (..., rows * cols): of each cell the best of its own and of what repeats it."""
+        end = self.start + self.rows * self.cols
+        cells = likeness[..., self.start : end].copy()
+        for i, cell in enumerate(self.levelled):
+            if cell >= 0:
+                np.maximum(cells[..., cell], likeness[..., end + i], out=cells[..., cell])
+        return cells
+
+
 class Retriever(Protocol):
     """Anything that embeds pages and questions into one space."""
 

@@ -1,0 +1,119 @@
+"""Where on a page print runs upwards or rises: titles of upright axes, slanted labels below bars.
+
+The page is turned so that such print would lie level, and what looks like one level line of small print is kept:
+1. ink is what differs from the paper, which is the page's median grey; gaps narrower than `GAP` along a row are closed;
+2. pieces of it that touch are boxes; a line is `LOW` to `HIGH` pixels high and much longer than high;
+3. a line has letters: they stand close together and have two strokes or so each. What is level on the page looks, from
+   the side, like single letters one line apart;
+4. a line stands alone: there is hardly any ink right above and below, where what is level has its next letters.
+Sizes are pixels of a page of about 1.1 million, as the packaged checkpoint sees it. The limits are from what Tesseract
+read, and did not, on 400 pages of docvqa-train and chartqa-train (docs/log.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from PIL import Image
+
+FAINTEST = 32  # of 255: a grey nearer to the paper's is no ink
+GAP = 15
+LOW, HIGH = 10, 36
+LONG, SHORTEST = 3.0, 44  # times as long as high, and pixels, at least
+INK = (0.28, 0.75)  # shares of a line's box that are ink
+FILLED = 0.68  # share of its columns that have ink, at least
+STROKES = 1.1  # that a row through its middle meets on a length of its height, at least
+AROUND, CROWDED = 4, 0.1  # pixels above and below, and the share of them that may be ink
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of print: where it runs, from begin to end along its middle, and how high it stands, in pixels."""
+
+    begin: tuple[float, float]  # x, y
+    end: tuple[float, float]
+    height: float
+
+    @property
+    def length(self) -> float:
+        return math.dist(self.begin, self.end)
+
+
+def turned_lines(page: Image.Image, angles: tuple[int, ...]) -> list[Line]:
+    """Lines that run at one of these angles: degrees, anticlockwise from level."""
+    grey = page.convert("L")
+    paper = int(np.median(np.asarray(grey)))
+    return [line for angle in angles for line in _at(grey, paper, angle)]
+
+
+def _at(grey: Image.Image, paper: int, angle: int) -> list[Line]:
+    seen = grey.rotate(-angle, Image.Resampling.BILINEAR, expand=True, fillcolor=paper)
+    ink = np.abs(np.asarray(seen, dtype=np.int16) - paper) > FAINTEST
+    cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
+
+    def back(u: float, v: float) -> tuple[float, float]:
+        u, v = u - seen.width / 2, v - seen.height / 2
+        return grey.width / 2 + u * cos + v * sin, grey.height / 2 - u * sin + v * cos
+
+    found = []
+    for x0, y0, x1, y1 in pieces(ink, GAP).tolist():
+        if LOW <= y1 - y0 <= HIGH and x1 - x0 >= max(SHORTEST, LONG * (y1 - y0)) and _is_print(ink, x0, y0, x1, y1):
+            middle = (y0 + y1) / 2
+            found.append(Line(back(x0, middle), back(x1, middle), y1 - y0))
+    return found
+
+
+def _is_print(ink: np.ndarray, x0: int, y0: int, x1: int, y1: int) -> bool:
+    box, height = ink[y0:y1, x0:x1], y1 - y0
+    if not (INK[0] <= box.mean() <= INK[1] and box.any(0).mean() >= FILLED):
+        return False
+    middle = box[height // 4 : height - height // 4]
+    strokes = np.count_nonzero(middle[:, 1:] > middle[:, :-1]) / len(middle)
+    around = np.concatenate([ink[max(0, y0 - AROUND) : y0, x0:x1], ink[y1 : y1 + AROUND, x0:x1]])
+    return bool(strokes >= STROKES * (x1 - x0) / height and (not len(around) or around.mean() <= CROWDED))
+
+
+def pieces(ink: np.ndarray, gap: int) -> np.ndarray:
+    """(N, 4) boxes x0, y0, x1, y1 of what touches once gaps of less than `gap` pixels along rows are closed.
+
+    >>> pieces(np.array([[1, 0, 1, 0, 0, 1], [0, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]], bool), 2).tolist()
+    [[0, 0, 3, 1], [5, 0, 6, 1], [1, 2, 2, 3]]
+    """
+    edges = np.diff(ink.astype(np.int8), axis=1, prepend=0, append=0)
+    rows, begins = np.nonzero(edges == 1)
+    ends = np.nonzero(edges == -1)[1]
+    if not len(rows):
+        return np.empty((0, 4), np.int64)
+    apart = (rows[1:] != rows[:-1]) | (begins[1:] - ends[:-1] >= gap)
+    rows, begins = rows[np.r_[True, apart]], begins[np.r_[True, apart]]
+    ends = ends[np.r_[apart, True]]
+    label = _joined(rows, begins, ends, ink.shape[1] + 1)
+    names, label = np.unique(label, return_inverse=True)
+    boxes = np.empty((len(names), 4), np.int64)
+    boxes[:, :2], boxes[:, 2:] = np.iinfo(np.int64).max, 0
+    for side, values in ((0, begins), (1, rows)):
+        np.minimum.at(boxes[:, side], label, values)
+    for side, values in ((2, ends), (3, rows + 1)):
+        np.maximum.at(boxes[:, side], label, values)
+    return boxes
+
+
+def _joined(rows: np.ndarray, begins: np.ndarray, ends: np.ndarray, width: int) -> np.ndarray:
+    """The same number for runs of ink that touch across rows. Runs come row by row, from left to right."""
+    below = (rows + 1) * width
+    first = np.searchsorted(rows * width + ends, below + begins, "right")
+    last = np.searchsorted(rows * width + begins, below + ends, "left")
+    count = np.maximum(last - first, 0)  # runs of the next row that each one touches
+    upper = np.repeat(np.arange(len(rows)), count)
+    lower = np.arange(len(upper)) - np.repeat(np.cumsum(count) - count, count) + first[upper]
+    label = np.arange(len(rows))
+    while True:
+        least = np.minimum(label[upper], label[lower])
+        if (label[upper] == least).all() and (label[lower] == least).all():
+            return label
+        np.minimum.at(label, label[upper], least)
+        np.minimum.at(label, label[lower], least)
+        while (label[label] != label).any():
+            label = label[label]
