@@ -47,6 +47,7 @@ from varsdoc.training.generator.degrade import degrade
 
 SCAN = Wear(skew=1.5, light=0.25, blur=0.5, noise=12.0, specks=300, jpeg=40, contrast=0.85, paper=230)
 BATCH = 16
+Cutting = tuple[int, int, tuple[int, ...]]
 SELF_CONTAINED = "queries_selfcontained.jsonl"
 
 
@@ -108,20 +109,29 @@ class Scorer:
         return Scores(self.sums, self.fused, np.array([len(query) for query in self.queries]))
 
 
+def way_of_cutting(model: VarsDoc) -> Cutting:
+    """Models that agree in these see the same patches."""
+    config = model.config
+    return config.min_visual_tokens, config.max_visual_tokens, config.level_print
+
+
 @torch.inference_mode()
 def score(models: list[VarsDoc], judged: JudgedSet, state: str) -> list[Scores]:
     """Encode, score on the models' device, drop."""
     scorers = [Scorer(model, judged) for model in models]
+    cutters = {way_of_cutting(model): model.processor for model in models}
 
-    def cut(page: Page) -> Patches:
-        return models[0].processor.page(STATES[state](page.image(), page.id))
+    def cut(page: Page) -> dict[Cutting, Patches]:
+        image = STATES[state](page.image(), page.id)
+        return {way: processor.page(image) for way, processor in cutters.items()}
 
     made = ahead(judged.pages, cut, os.cpu_count() or 1, 4 * BATCH)  # a GPU would wait for one thread
     starts = range(0, len(judged.pages), BATCH)
     for start in tqdm(starts, desc=f"{judged.name}, {state}", unit="batch", file=sys.stderr):
         patches = list(islice(made, BATCH))
         for scorer in scorers:
-            scorer.take(start, patches)
+            way = way_of_cutting(scorer.model)
+            scorer.take(start, [page[way] for page in patches])
     return [scorer.scores() for scorer in scorers]
 
 
@@ -202,8 +212,6 @@ def main() -> None:
     asked = parser.parse_args()
     loaded = (VarsDoc.from_pretrained(folder, device=asked.device, dtype=asked.dtype) for folder in asked.model)
     models = [model if asked.plain else model.prepare_on_gpu() for model in loaded]
-    if len({(model.config.min_visual_tokens, model.config.max_visual_tokens) for model in models}) > 1:
-        sys.exit("These models cut pages in different ways; judge them one by one.")
     outs = [asked.out] if len(models) == 1 else [asked.out / f"{name_of(folder)}.json" for folder in asked.model]
     reports = [Report(model, out) for model, out in zip(models, outs, strict=True)]
     for folder in asked.judged:

@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from varsdoc.model.config import VarsConfig
-from varsdoc.model.patches import Patches, cut, patches_of, scaled, target_size
+from varsdoc.model.patches import Patches, patches_of, scaled, target_size
 from varsdoc.model.turned_lines import Line, turned_lines
 
 MOST_ROWS = 4
@@ -47,10 +47,10 @@ class _Part:
 def cut_levelled(page: Image.Image, config: VarsConfig) -> Patches:
     """`cut`, and below the page what print is turned on it."""
     first = _size(page, config, 0)
-    lines = turned_lines(scaled(page, first), config.level_print)
-    # As shares of the page: its size may still change.
+    plain = scaled(page, first)
+    lines = turned_lines(plain, config.level_print)
     if not lines:
-        return cut(page, config)
+        return patches_of(plain, config)
     cell = config.cell_size
     height, width = first
     rows = 0
@@ -69,7 +69,7 @@ def cut_levelled(page: Image.Image, config: VarsConfig) -> Patches:
         below.paste(piece, (part.col * cell, part.row * cell))
         levelled[part.row, part.col : part.col + part.cells] = repeats
     whole = Image.new("RGB", (width, height + below.height))
-    whole.paste(scaled(page, (height, width)), (0, 0))
+    whole.paste(plain if (height, width) == first else scaled(page, (height, width)), (0, 0))
     whole.paste(below, (0, height))
     return replace(patches_of(whole, config), levelled=tuple(levelled.reshape(-1).tolist()))
 

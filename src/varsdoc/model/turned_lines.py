@@ -1,4 +1,4 @@
-"""Where on a page print runs upwards or rises: titles of upright axes, slanted labels below bars.
+"""Where on a page print runs upwards, downwards or rises: titles of upright axes, numbers on margins, slanted labels.
 
 The page is turned so that such print would lie level, and what looks like one level line of small print is kept:
 1. ink is what differs from the paper, which is the page's median grey; gaps narrower than `GAP` along a row are closed;
@@ -45,7 +45,13 @@ def turned_lines(page: Image.Image, angles: tuple[int, ...]) -> list[Line]:
     """Lines that run at one of these angles: degrees, anticlockwise from level."""
     grey = page.convert("L")
     paper = int(np.median(np.asarray(grey)))
-    return [line for angle in angles for line in _at(grey, paper, angle)]
+    found = {angle: _at(grey, paper, angle) for angle in {angle % 180 for angle in angles}}
+    # What runs the other way looks the same to all that is asked here.
+    return [
+        line if angle < 180 else Line(line.end, line.begin, line.height)
+        for angle in angles
+        for line in found[angle % 180]
+    ]
 
 
 def _at(grey: Image.Image, paper: int, angle: int) -> list[Line]:
@@ -81,9 +87,10 @@ def pieces(ink: np.ndarray, gap: int) -> np.ndarray:
     >>> pieces(np.array([[1, 0, 1, 0, 0, 1], [0, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]], bool), 2).tolist()
     [[0, 0, 3, 1], [5, 0, 6, 1], [1, 2, 2, 3]]
     """
-    edges = np.diff(ink.astype(np.int8), axis=1, prepend=0, append=0)
-    rows, begins = np.nonzero(edges == 1)
-    ends = np.nonzero(edges == -1)[1]
+    framed = np.pad(ink, ((0, 0), (1, 1)))
+    here, before = framed[:, 1:], framed[:, :-1]
+    rows, begins = np.divmod(np.flatnonzero(here & ~before), here.shape[1])
+    ends = np.flatnonzero(before & ~here) % here.shape[1]
     if not len(rows):
         return np.empty((0, 4), np.int64)
     apart = (rows[1:] != rows[:-1]) | (begins[1:] - ends[:-1] >= gap)
