@@ -75,7 +75,7 @@ def read_pages(judged: JudgedSet, ocr: Path, retriever: VarsDocRetriever, cache:
     cell = retriever.model.config.cell_size
     pages = []
     for page, vectors in zip(judged.pages, cache.arrays(retriever.identity.space, keys), strict=True):
-        layout = retriever.layout(page.image())
+        layout = retriever.layout(page.image(), vectors.shape[1])
         height, width = layout.rows * cell, layout.cols * cell
         sides = np.array([width, height, width, height])
         found = []

@@ -133,8 +133,8 @@ def test_the_heatmap_points_at_the_cell_that_matches(outcome: Outcome) -> None:
 
         def encode_queries(self, texts: list[str]) -> list[np.ndarray]:
             vectors = cache.read_array(result.identity.space, result.page_keys[0])
-            start = outcome.retriever.layout(result.judged.pages[0].image()).start  # type: ignore[union-attr]
-            return [np.repeat(vectors[1, start + 7][None], 3, 0).astype(np.float32)]
+            layout = outcome.retriever.layout(result.judged.pages[0].image(), vectors.shape[1])  # type: ignore[union-attr]
+            return [np.repeat(vectors[1, layout.start + 7][None], 3, 0).astype(np.float32)]
 
     heat = heatmap(result, 0, "a question of its own", 1, Pointing(), cache, result.judged.pages[0])
     assert heat is not None

@@ -19,7 +19,7 @@ from varsdoc.errors import ConfigError
 from varsdoc.model import VarsConfig, VarsDoc
 from varsdoc.model.levelling import MOST_ROWS, NOTHING, cut_levelled
 from varsdoc.model.patches import Patches, cut, scaled
-from varsdoc.model.turned_lines import pieces, turned_lines
+from varsdoc.model.printed_lines import Print, pieces
 
 CONFIG = VarsConfig(tiny.backbone_config(), min_visual_tokens=1400, max_visual_tokens=1536, level_print=(90, 45))
 SIZE = (1296, 896)  # a page of 1,481 cells when it is scaled
@@ -76,7 +76,7 @@ def test_titles_and_slanted_labels_are_found_where_they_run() -> None:
     page = blank()
     put(page, "Wholesale price index", (60, 400), 90)
     put(page, "September", (500, 700), 45)
-    upright, rising = turned_lines(page, (90, 45))
+    upright, rising = Print(page).lines(90, 45)
     assert upright.begin[0] == pytest.approx(60, abs=4)
     assert upright.end[0] == pytest.approx(upright.begin[0], abs=1)
     assert (upright.begin[1] + upright.end[1]) / 2 == pytest.approx(400, abs=5)
@@ -95,8 +95,8 @@ def test_level_print_rules_and_blocks_are_no_turned_lines(angles: tuple[int, ...
     draw.line((30, 30, 30, 860), INK, 3)
     draw.rectangle((100, 780, 130, 880), INK)
     draw.line((300, 880, 700, 780), INK, 4)
-    assert turned_lines(page, angles) == []
-    assert turned_lines(Image.new("RGB", (60, 60), "white"), angles) == []
+    assert Print(page).lines(*angles) == []
+    assert Print(Image.new("RGB", (60, 60), "white")).lines(*angles) == []
 
 
 def test_a_page_without_turned_print_is_cut_as_ever() -> None:
@@ -191,7 +191,7 @@ def test_large_pictures_give_the_line_as_they_came_not_as_scaled() -> None:
     found = cut_levelled(page, CONFIG)
     assert found.levelled
     below = picture(found)[-CELL:]
-    blurred = turned_lines(scaled(page, (SIZE[1], SIZE[0])), (90,))
+    blurred = Print(scaled(page, (SIZE[1], SIZE[0]))).lines(90)
     assert len(blurred) == 1
     assert np.ptp(below) > 150  # strokes keep their contrast
 

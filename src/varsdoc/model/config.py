@@ -36,6 +36,8 @@ class VarsConfig:
     max_visual_tokens   most cells of 28 x 28 pixels that a page may have; larger pages are scaled down
     level_print         degrees, anticlockwise: print that runs at one of these angles is also set level below its page
                         (model.levelling), for a model that reads level print alone
+    turn_pages          whether a page that may lie on its side or upside down is encoded in each way, and kept as the
+                        model reads it best (model.orientation)
     trained             whether the probes and heads have seen training; loading says so when they have not
     """
 
@@ -55,6 +57,7 @@ class VarsConfig:
     image_mean: tuple[float, float, float] = CLIP_MEAN
     image_std: tuple[float, float, float] = CLIP_STD
     level_print: tuple[int, ...] = ()
+    turn_pages: bool = False
     trained: bool = False
 
     def __post_init__(self) -> None:
@@ -149,8 +152,9 @@ class VarsConfig:
     def settings(self) -> dict[str, Any]:
         """Our own settings as they are written to varsdoc.json; the backbone's go to config.json."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "backbone"}
-        if not self.level_print:  # settings of before know nothing of it, and neither do their hashes
-            del own["level_print"]
+        for later in ("level_print", "turn_pages"):  # settings of before know nothing of them, nor do their hashes
+            if not own[later]:
+                del own[later]
         return {"format": FORMAT, **own}
 
     @classmethod
@@ -176,6 +180,7 @@ _POSITIVE = ("variants", "probes_per_variant", "dim", "max_query_tokens", "min_v
 
 _TYPES: dict[str, type] = {
     "trained": bool,
+    "turn_pages": bool,
     "query_prefix": str,
     "augmentation_token": str,
     "page_prompt": str,

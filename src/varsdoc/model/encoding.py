@@ -24,6 +24,7 @@ from varsdoc.errors import ConfigError, InputError
 from varsdoc.image import ImageLike
 from varsdoc.model.ahead import ahead
 from varsdoc.model.embeddings import PageEmbedding, group_by_size, progress_bar
+from varsdoc.model.orientation import Reader
 from varsdoc.model.patches import Patches
 
 if TYPE_CHECKING:
@@ -59,12 +60,15 @@ def encode_pages(
     total = len(images) if isinstance(images, Sequence) else None
     results: dict[int, PageEmbedding] = {}
     running: deque[_Batch] = deque()
+    reader = Reader(model)
     with progress_bar(total, "page", progress) as bar:
 
         def finish() -> None:
-            done = running.popleft()
-            results.update(_finished(model, done))
-            bar.update(len(done.pages))
+            for i, patches, page in _finished(model, running.popleft()):
+                chosen = reader.choose(i, patches, page)
+                if chosen is not None:
+                    results[i] = chosen
+                    bar.update(1)
 
         for pages in _batches(model, images, budget, _cutters(model, workers)):
             running.append(_start(model, pages))
@@ -128,13 +132,13 @@ def _cutters(model: VarsDoc, workers: int | None) -> int:
 def _batches(
     model: VarsDoc, images: Iterable[ImageLike | Patches], budget: int, workers: int
 ) -> Iterator[list[tuple[int, Patches]]]:
-    """Cut pages, like sizes together."""
+    """Cut pages, each in all ways in which it may have to be read, like sizes together."""
 
     def cut(named: tuple[int, ImageLike | Patches]) -> tuple[int, Patches]:
         return named[0], model.processor.page(named[1], f"page {named[0]}")
 
     pages = ahead(enumerate(images), cut, workers, 2 * CHUNK)
-    while chunk := list(islice(pages, CHUNK)):
+    while chunk := [(i, way) for i, page in islice(pages, CHUNK) for way in (page, *page.others)]:
         for group in group_by_size([model.processor.page_tokens(page) for _, page in chunk], budget):
             yield [chunk[i] for i in group]
 
@@ -180,10 +184,13 @@ def _returned(x: Tensor) -> tuple[Tensor, Any]:
     return host, event
 
 
-def _finished(model: VarsDoc, batch: _Batch) -> Iterator[tuple[int, PageEmbedding]]:
+def _finished(model: VarsDoc, batch: _Batch) -> Iterator[tuple[int, Patches, PageEmbedding]]:
     if batch.arrived is not None:
         batch.arrived.synchronize()
     merge = model.config.merge_size
     for at, (i, patches) in enumerate(batch.pages):
         variants = batch.page(batch.vectors, at).clone()  # of its own, so that a batch's memory is free again
-        yield i, PageEmbedding(variants, patches.grid(merge), batch.image_start, patches.levelled)
+        page = PageEmbedding(variants, patches.grid(merge), batch.image_start, patches.levelled)
+        if patches.turns:
+            page.cells[:] = page.cells[:, torch.from_numpy(patches.order(merge))]
+        yield i, patches, page

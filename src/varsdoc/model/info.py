@@ -32,6 +32,7 @@ def describe(source: str | None = None, **options: Any) -> dict[str, Any]:
         "max_visual_tokens": config.max_visual_tokens,
         "cell_pixels": config.cell_size,
         "level_print": list(config.level_print),
+        "turn_pages": config.turn_pages,
         "dtype": model.compute_dtype,
         "device": str(model.device),
         "varsdoc": __version__,

@@ -22,8 +22,8 @@ import numpy as np
 from PIL import Image
 
 from varsdoc.model.config import VarsConfig
-from varsdoc.model.patches import Patches, patches_of, scaled, target_size
-from varsdoc.model.turned_lines import Line, turned_lines
+from varsdoc.model.patches import Patches, in_cells, patches_of, scaled, target_size
+from varsdoc.model.printed_lines import Line, Print
 
 MOST_ROWS = 4
 AIR = 3.0  # pixels of the scaled page around a line
@@ -44,15 +44,15 @@ class _Part:
     cells: int
 
 
-def cut_levelled(page: Image.Image, config: VarsConfig) -> Patches:
-    """`cut`, and below the page what print is turned on it."""
-    first = _size(page, config, 0)
-    plain = scaled(page, first)
-    lines = turned_lines(plain, config.level_print)
+def cut_levelled(page: Image.Image, config: VarsConfig, seen: Print | None = None) -> Patches:
+    """`cut`, and below the page what print is turned on it. `seen`: the page in cells, if it was looked at before."""
+    seen = seen or Print(in_cells(page, config))
+    lines = seen.lines(*config.level_print)
     if not lines:
-        return patches_of(plain, config)
+        return patches_of(seen.page, config)
     cell = config.cell_size
-    height, width = first
+    width, height = seen.page.size
+    first = (height, width)
     rows = 0
     while True:
         now = _resized(lines, first, (height, width))
@@ -69,7 +69,7 @@ def cut_levelled(page: Image.Image, config: VarsConfig) -> Patches:
         below.paste(piece, (part.col * cell, part.row * cell))
         levelled[part.row, part.col : part.col + part.cells] = repeats
     whole = Image.new("RGB", (width, height + below.height))
-    whole.paste(plain if (height, width) == first else scaled(page, (height, width)), (0, 0))
+    whole.paste(seen.page if (height, width) == first else scaled(page, (height, width)), (0, 0))
     whole.paste(below, (0, height))
     return replace(patches_of(whole, config), levelled=tuple(levelled.reshape(-1).tolist()))
 

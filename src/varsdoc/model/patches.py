@@ -21,17 +21,29 @@ from varsdoc.model.config import VarsConfig
 class Patches:
     """One page, cut up: `pixels` (rows * cols, 3 * patch * patch) uint8 in the tower's order, four patches a cell.
 
-    The last rows may lie below the page (model.levelling): `levelled` has the page's cell that each of their cells
-    repeats, or -1.
+    levelled  of the cells below the page (model.levelling): the page's cell that each repeats, or -1
+    turns     quarter turns, anticlockwise, that the page was given before it was cut (model.orientation)
+    others    the same page otherwise turned; whoever encodes it keeps what the model reads best
     """
 
     pixels: np.ndarray
     rows: int
     cols: int
     levelled: tuple[int, ...] = ()
+    turns: int = 0
+    others: tuple[Patches, ...] = ()
 
     def grid(self, merge: int) -> tuple[int, int]:
-        """Rows and columns of the page's own cells."""
+        """Rows and columns of the page's own cells, as the page came."""
+        rows, cols = self._cut_grid(merge)
+        return (cols, rows) if self.turns % 2 else (rows, cols)
+
+    def order(self, merge: int) -> np.ndarray:
+        """Row by row of the page as it came: which of the cells stands there."""
+        rows, cols = self._cut_grid(merge)
+        return np.ascontiguousarray(np.rot90(np.arange(rows * cols).reshape(rows, cols), -self.turns)).reshape(-1)
+
+    def _cut_grid(self, merge: int) -> tuple[int, int]:
         cols = self.cols // merge
         return self.rows // merge - len(self.levelled) // cols, cols
 
@@ -57,12 +69,17 @@ def target_size(height: int, width: int, factor: int, min_pixels: int, max_pixel
 
 def cut(image: Image.Image, config: VarsConfig) -> Patches:
     """Scale an upright RGB page to whole cells and cut it into patches."""
+    return patches_of(in_cells(image, config), config)
+
+
+def in_cells(image: Image.Image, config: VarsConfig) -> Image.Image:
+    """The page, scaled to whole cells."""
     cell = config.cell_size
     area = cell * cell
     size = target_size(
         image.height, image.width, cell, config.min_visual_tokens * area, config.max_visual_tokens * area
     )
-    return patches_of(scaled(image, size), config)
+    return scaled(image, size)
 
 
 def scaled(image: Image.Image, size: tuple[int, int]) -> Image.Image:

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from varsdoc.errors import CheckpointError, InputError
 from varsdoc.image import ImageLike, read_image
 from varsdoc.model.config import VarsConfig
-from varsdoc.model.levelling import cut_levelled
+from varsdoc.model.orientation import cut_any_way
 from varsdoc.model.patches import Patches, cut
 
 IMAGE_TOKEN = "<|image_pad|>"
@@ -117,7 +117,8 @@ class Processor:
         if isinstance(image, Patches):
             return image
         read = read_image(image, name)
-        return cut_levelled(read, self.config) if self.config.level_print else cut(read, self.config)
+        looks = self.config.level_print or self.config.turn_pages
+        return cut_any_way(read, self.config) if looks else cut(read, self.config)
 
     def page_tokens(self, patches: Patches) -> int:
         """How many document tokens a page becomes."""

@@ -103,7 +103,7 @@ def heatmap(
     vectors = cache.read_array(result.identity.space, result.page_keys[row])
     if vectors is None:
         return None
-    layout = retriever.layout(page.image())
+    layout = retriever.layout(page.image(), vectors.shape[1])
     query = encode_queries(retriever, [text], cache, shown=False)[0]
     scores = layout.led_back(np.einsum("td,kmd->ktm", query, vectors.astype(np.float32)))  # (K, T, cells)
     chosen = int(scores.max(2).sum(1).argmax()) if variant is None else variant

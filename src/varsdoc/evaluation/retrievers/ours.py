@@ -50,9 +50,14 @@ class VarsDocRetriever:
     def encode_queries(self, texts: Sequence[str]) -> list[Vectors]:
         return [_numpy(query) for query in self.model.encode_queries(list(texts), progress=False)]
 
-    def layout(self, image: Any) -> Layout:
-        """Where a page's cells are among its vectors; needs no forward pass."""
-        patches = self.model.processor.page(image)
+    def layout(self, image: Any, vectors: int) -> Layout:
+        """Where a page's cells are among its vectors; needs no forward pass.
+
+        A page that may lie on its side is told by how many vectors it has: each way has its own rows below the page.
+        """
+        page = self.model.processor.page(image)
+        ways = [way for way in (page, *page.others) if self.model.processor.page_tokens(way) == vectors]
+        patches = ways[0] if ways else page
         rows, cols = patches.grid(self.model.config.merge_size)
         return Layout(rows, cols, self.model.processor.image_start, patches.levelled)
 
