@@ -5,7 +5,7 @@
 Every page of a set, as it is, is looked at; those that may lie otherwise are encoded in each way, and none should be
 turned. The first `--pages` of them are then laid on either side, in turns, and upside down: how many are seen to lie
 otherwise, how many of these are put right, how many wrong. A page that is put right has the embeddings of the upright
-page. About 2 s an encoded way on two cores.
+page, but for what scaling rounds. About 2 s an encoded way on two cores.
 """
 
 from __future__ import annotations

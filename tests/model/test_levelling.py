@@ -119,7 +119,7 @@ def test_a_turned_line_stands_level_below_the_page_and_the_page_is_as_it_was() -
     below = picture(found)[-CELL:].astype(int)
     laid = [i for i, cell in enumerate(found.levelled) if cell != NOTHING]
     assert laid == list(range(len(laid)))
-    assert below[:, (len(laid) + 1) * CELL :].min() > 230
+    assert below[:, len(laid) * CELL :].min() > 230  # no ink where nothing is repeated
     wanted = strip("Return on equity ratio", 11)
     ink = Image.fromarray((below[:, : len(laid) * CELL]).astype(np.uint8)).convert("L")
     box = Image.fromarray(np.asarray(ink) < 200).getbbox()
@@ -185,6 +185,32 @@ def test_page_and_rows_below_stay_within_the_cap() -> None:
         assert max(found.levelled, default=0) < np.prod(found.grid(2))
 
 
+@pytest.mark.parametrize("size", [(28, 84), (56, 112), (84, 112), (1400, 112), (14336, 84), (60, 4000)])
+@pytest.mark.parametrize("cap", [1, 3, 8, 20, 200, 1536])
+def test_no_shape_and_no_cap_is_too_small(size: tuple[int, int], cap: int) -> None:
+    """Where nothing of the page would be left, it has no rows below."""
+    config = CONFIG.with_(min_visual_tokens=1, max_visual_tokens=cap)
+    page = Image.new("RGB", size, "white")
+    for x in range(20, size[0], 200):
+        put(page, "Net income", (x, size[1] // 2), 90, 11)
+    found, plain = cut_levelled(page, config), cut(page, config)
+    rows, cols = found.grid(2)
+    assert rows * cols >= 1
+    assert len(found.levelled) % cols == 0
+    if plain.rows * plain.cols // 4 <= cap:  # extreme strips exceed small caps by Qwen's own rule
+        assert found.rows * found.cols // 4 <= cap
+
+
+def test_a_page_keeps_all_the_room_that_its_rows_leave() -> None:
+    page = Image.new("RGB", (1400, 112), "white")
+    for x in range(40, 1400, 30):
+        put(page, "Net income", (x, 56), 90, 11)
+    config = CONFIG.with_(min_visual_tokens=1, max_visual_tokens=200)
+    found = cut_levelled(page, config)
+    assert found.levelled
+    assert 160 <= found.rows * found.cols // 4 <= 200
+
+
 def test_large_pictures_give_the_line_as_they_came_not_as_scaled() -> None:
     page = Image.new("RGB", (3 * SIZE[0], 3 * SIZE[1]), "white")
     put(page, "Wholesale price index", (180, 1300), 90, 45)
@@ -216,7 +242,7 @@ def test_embeddings_have_the_rows_below_behind_the_cells_in_any_batch() -> None:
     torch.testing.assert_close(both[0].variants, alone.variants, atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("value", [(0,), (360,), (45.5,), "90", (True,), 90])
+@pytest.mark.parametrize("value", [(0,), (360,), (45.5,), "90", (True,), 90, (90, 90)])
 def test_wrong_angles_are_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match="level_print must be whole degrees between 1 and 359"):
         CONFIG.with_(level_print=value)

@@ -11,7 +11,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 
 import tiny
-from varsdoc.errors import ConfigError
+from varsdoc.errors import ConfigError, InputError
 from varsdoc.model import PageEmbedding, VarsConfig, VarsDoc
 from varsdoc.model.levelling import NOTHING
 from varsdoc.model.orientation import cut_any_way, standing_of, turns_to_try
@@ -147,3 +147,9 @@ def test_the_setting_is_saved_and_its_absence_leaves_the_hash_of_before(tmp_path
         assert VarsDoc.from_pretrained(tmp_path / "one", device="cpu").config.turn_pages
     with pytest.raises(ConfigError, match="turn_pages must be true or false"):
         CONFIG.with_(turn_pages="yes")
+
+
+def test_one_way_alone_is_no_page(reader: VarsDoc) -> None:
+    page = reader.processor.page(turned(prose(), 2))
+    with pytest.raises(InputError, match="page 0 is one way to turn a page"):
+        reader.encode_pages([page.others[0]])

@@ -17,7 +17,7 @@ class WordEvidence:
 
     scores: tuple[float, ...]  # of each variant
     score: float  # in the variant that won
-    cell: tuple[int, int] | None  # row and column that fit best in it; None where the prompt's text fits better
+    cell: tuple[int, int] | None  # row and column that fit best in it; None where what is no cell of the page does
 
 
 def word_evidence(

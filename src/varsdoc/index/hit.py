@@ -68,9 +68,11 @@ class Hit:
     @cached_property
     def region(self) -> Region | None:
         """The box of the evidence, [x0, y0, x1, y1] as fractions of the page; None where no image cell matched."""
+        from varsdoc.index.levelled import count
+
         assert self._query is not None
-        weights = evidence(self._similarity(self.variant), self._grid, self._image_start, self._query.content)
-        return region(weights)
+        similarity, below = self._similarity(self.variant), count(self._levelled)
+        return region(evidence(similarity, self._grid, self._image_start, self._query.content, below))
 
     def explain(self) -> list[WordEvidence]:
         """For each word of the question: what it added to the score of every variant, and where on the page."""

@@ -19,6 +19,11 @@ def to_bytes(levelled: Sequence[int]) -> bytes | None:
     return np.asarray(levelled, _NUMBER).tobytes() if len(levelled) else None
 
 
+def count(levelled: bytes) -> int:
+    """How many such cells a page has."""
+    return len(levelled) // _NUMBER.itemsize
+
+
 def led_back(similarity: np.ndarray, levelled: bytes, start: int, cells: int) -> np.ndarray:
     """(T, M), with the page's `cells` from `start` on raised to those behind them that repeat them.
 

@@ -26,16 +26,21 @@ _MARGIN = 0.5
 
 
 def evidence(
-    similarity: np.ndarray, grid: tuple[int, int], image_start: int, content: np.ndarray | None = None
+    similarity: np.ndarray,
+    grid: tuple[int, int],
+    image_start: int,
+    content: np.ndarray | None = None,
+    below: int = 0,
 ) -> np.ndarray:
     """Weights (rows, cols) that the words put on cells; all zero where nothing stands out.
 
     similarity  (T, M) of one variant: query tokens against all document tokens, the prompt's text included
+    below       tokens behind the page's cells that repeat turned print (index.levelled): they were led back to it
     """
     rows, cols = grid
     words = similarity if content is None else similarity[content]
     cells = words[:, image_start : image_start + rows * cols]  # (T, rows * cols)
-    others = np.concatenate([words[:, :image_start], words[:, image_start + rows * cols :]], 1)
+    others = np.concatenate([words[:, :image_start], words[:, image_start + rows * cols + below :]], 1)
     peaks, backgrounds = cells.max(1), np.median(cells, 1)  # (T,); all words at once: this is done for every hit
     spreads = 1.4826 * np.median(np.abs(cells - backgrounds[:, None]), 1)
     heights = peaks - backgrounds

@@ -99,8 +99,10 @@ class VarsConfig:
             "max_query_tokens",
         )
         _require(
-            isinstance(self.level_print, list | tuple) and all(_is_int(a) and 0 < a < 360 for a in self.level_print),
-            "level_print must be whole degrees between 1 and 359",
+            isinstance(self.level_print, list | tuple)
+            and all(_is_int(a) and 0 < a < 360 for a in self.level_print)
+            and len({*self.level_print}) == len(self.level_print),
+            "level_print must be whole degrees between 1 and 359, each once",
             self,
             "level_print",
         )

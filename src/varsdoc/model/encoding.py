@@ -135,7 +135,10 @@ def _batches(
     """Cut pages, each in all ways in which it may have to be read, like sizes together."""
 
     def cut(named: tuple[int, ImageLike | Patches]) -> tuple[int, Patches]:
-        return named[0], model.processor.page(named[1], f"page {named[0]}")
+        page = model.processor.page(named[1], f"page {named[0]}")
+        if page.turns:
+            raise InputError(f"page {named[0]} is one way to turn a page; give the page that has it among its others.")
+        return named[0], page
 
     pages = ahead(enumerate(images), cut, workers, 2 * CHUNK)
     while chunk := [(i, way) for i, page in islice(pages, CHUNK) for way in (page, *page.others)]:

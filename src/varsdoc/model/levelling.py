@@ -7,7 +7,8 @@ angles, and lines of print that run at one of them are also laid, level, into ro
 - the page itself stays as it is, and its cells are where they were; the rows below come after them;
 - a line is cut out of the picture as it came, not of the scaled page, and fills one row of cells in height;
 - lines keep their order from left to right; where they need more than `MOST_ROWS` rows, the shortest are left out;
-- the page is scaled down a little where page and rows together would pass `max_visual_tokens`.
+- the page is scaled down by what the rows need where both together would pass `max_visual_tokens`; a page of which
+  nothing would be left has no rows.
 
 `Patches.levelled` says for each cell below which cell of the page it repeats, so that regions and heatmaps point at the
 print where it stands.
@@ -29,7 +30,7 @@ MOST_ROWS = 4
 AIR = 3.0  # pixels of the scaled page around a line
 MOST_ZOOM = 2.0
 OVERLAP = 3  # cells that the parts of a line longer than the page share, so that a word is whole in one of them
-NOTHING = -1  # what a cell between two lines repeats
+NOTHING = -1  # what a cell between two lines, or behind the last one, repeats
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,15 @@ def cut_levelled(page: Image.Image, config: VarsConfig, seen: Print | None = Non
         if needed <= rows:
             break
         rows = needed
-        height, width = _size(page, config, rows)
-    below = Image.new("RGB", (width, rows * cell), _paper(page))
+        size = _size(page, config, rows)
+        if size is None:
+            return patches_of(seen.page, config)
+        height, width = size
+    source = _Source(page, (height, width), cell)
+    below = Image.new("RGB", (width, rows * cell), source.paper)
     levelled = np.full((rows, width // cell), NOTHING, np.int64)
     for part in parts:
-        piece, repeats = _laid(page, part, (height, width), cell)
+        piece, repeats = source.laid(part)
         below.paste(piece, (part.col * cell, part.row * cell))
         levelled[part.row, part.col : part.col + part.cells] = repeats
     whole = Image.new("RGB", (width, height + below.height))
@@ -74,17 +79,15 @@ def cut_levelled(page: Image.Image, config: VarsConfig, seen: Print | None = Non
     return replace(patches_of(whole, config), levelled=tuple(levelled.reshape(-1).tolist()))
 
 
-def _size(page: Image.Image, config: VarsConfig, rows: int) -> tuple[int, int]:
-    """Height and width of the scaled page that leaves room for so many rows of cells below it."""
+def _size(page: Image.Image, config: VarsConfig, rows: int) -> tuple[int, int] | None:
+    """Height and width of the largest scaled page that leaves room for so many rows of cells below it, if any does."""
     cell = config.cell_size
-    most = config.max_visual_tokens
-    while True:
+    for most in range(config.max_visual_tokens, 0, -1):
         least = min(config.min_visual_tokens, most)
         height, width = target_size(page.height, page.width, cell, least * cell * cell, most * cell * cell)
-        cells = (height // cell + rows) * (width // cell)
-        if cells <= config.max_visual_tokens or most <= 1:
+        if (height // cell + rows) * (width // cell) <= config.max_visual_tokens:
             return height, width
-        most -= max(1, cells - config.max_visual_tokens)
+    return None
 
 
 def _resized(lines: list[Line], was: tuple[int, int], now: tuple[int, int]) -> list[Line]:
@@ -123,33 +126,41 @@ def _filled(lines: list[Line], cols: int, cell: int) -> list[_Part]:
     return parts
 
 
-def _laid(page: Image.Image, part: _Part, size: tuple[int, int], cell: int) -> tuple[Image.Image, np.ndarray]:
-    """A part of a line as a level picture, and the cells of the page under its cells' middles."""
-    line, zoom = part.line, part.zoom
-    (x0, y0), (x1, y1) = line.begin, line.end
-    cos, sin = (x1 - x0) / line.length, (y1 - y0) / line.length
-    # Pixel (i, j) of the picture is `along` the line and `across` it, on the scaled page.
-    along, across = part.start / zoom - AIR, -cell / 2 / zoom
-    x, y = x0 + along * cos - across * sin, y0 + along * sin + across * cos
-    height, width = size
-    source = _shrunk(page, min(page.width / width, page.height / height) / zoom)
-    fx, fy = source.width / width, source.height / height
-    affine = (fx * cos / zoom, -fx * sin / zoom, fx * x, fy * sin / zoom, fy * cos / zoom, fy * y)
-    piece = source.transform(
-        (part.cells * cell, cell), Image.Transform.AFFINE, affine, Image.Resampling.BICUBIC, fillcolor=_paper(page)
-    )
-    steps = (np.arange(part.cells) + 0.5) * cell / zoom + part.start / zoom - AIR
-    rows, cols = height // cell, width // cell
-    at = np.clip((y0 + steps * sin) // cell, 0, rows - 1) * cols + np.clip((x0 + steps * cos) // cell, 0, cols - 1)
-    return piece, np.where(steps <= line.length + AIR, at, NOTHING).astype(np.int64)
+class _Source:
+    """The picture as it came, from which lines are cut."""
 
+    def __init__(self, page: Image.Image, size: tuple[int, int], cell: int) -> None:
+        self.height, self.width = size  # of the scaled page
+        self.cell = cell
+        small = page.resize((min(256, page.width), min(256, page.height)), Image.Resampling.NEAREST)
+        self.paper = tuple(int(v) for v in np.median(np.asarray(small).reshape(-1, 3), 0))
+        self._reduced = {1: page}
 
-def _shrunk(page: Image.Image, times: float) -> Image.Image:
-    """A transform looks at few pixels around each: what has many times more is first averaged."""
-    return page.reduce(int(times)) if times >= 2 else page
+    def laid(self, part: _Part) -> tuple[Image.Image, np.ndarray]:
+        """A part of a line as a level picture, and the cells of the page under its cells' middles."""
+        line, zoom, cell = part.line, part.zoom, self.cell
+        (x0, y0), (x1, y1) = line.begin, line.end
+        cos, sin = (x1 - x0) / line.length, (y1 - y0) / line.length
+        # Pixel (i, j) of the picture is `along` the line and `across` it, on the scaled page.
+        along, across = part.start / zoom - AIR, -cell / 2 / zoom
+        x, y = x0 + along * cos - across * sin, y0 + along * sin + across * cos
+        source = self._times_smaller(zoom)
+        fx, fy = source.width / self.width, source.height / self.height
+        affine = (fx * cos / zoom, -fx * sin / zoom, fx * x, fy * sin / zoom, fy * cos / zoom, fy * y)
+        piece = source.transform(
+            (part.cells * cell, cell), Image.Transform.AFFINE, affine, Image.Resampling.BICUBIC, fillcolor=self.paper
+        )
+        # The last cell's middle may lie past the line's end.
+        steps = np.minimum((np.arange(part.cells) + 0.5) * cell / zoom + along, line.length)
+        rows, cols = self.height // cell, self.width // cell
+        row = np.clip((y0 + steps * sin) // cell, 0, rows - 1)
+        col = np.clip((x0 + steps * cos) // cell, 0, cols - 1)
+        return piece, (row * cols + col).astype(np.int64)
 
-
-def _paper(page: Image.Image) -> tuple[int, ...]:
-    """The median colour, of a small picture of the page."""
-    small = page.resize((min(256, page.width), min(256, page.height)), Image.Resampling.NEAREST)
-    return tuple(int(v) for v in np.median(np.asarray(small).reshape(-1, 3), 0))
+    def _times_smaller(self, zoom: float) -> Image.Image:
+        """A transform looks at few pixels around each: what has many times more is first averaged."""
+        page = self._reduced[1]
+        times = max(1, int(min(page.width / self.width, page.height / self.height) / zoom))
+        if times not in self._reduced:
+            self._reduced[times] = page.reduce(times)
+        return self._reduced[times]

@@ -91,6 +91,7 @@ class Reader:
 
     def __init__(self, model: VarsDoc) -> None:
         self._model = model
+        self._words: torch.Tensor | None = None
         self._waiting: dict[int, dict[int, PageEmbedding]] = {}
         self._wanted: dict[int, int] = {}
 
@@ -109,12 +110,13 @@ class Reader:
 
     def _best(self, ways: dict[int, PageEmbedding]) -> PageEmbedding:
         """As the page lies, unless it is read far better otherwise than in any way else."""
-        read = {turns: readability(self._model, page) for turns, page in ways.items()}
+        if self._words is None:
+            (self._words,) = self._model.encode_queries([COMMON], progress=False)
+        read = {turns: readability(self._words, page) for turns, page in ways.items()}
         best, second = sorted(read, key=lambda turns: -read[turns])[:2]
         return ways[best] if read[best] >= read[second] + LEAD else ways[0]
 
 
-def readability(model: VarsDoc, page: PageEmbedding) -> float:
+def readability(words: torch.Tensor, page: PageEmbedding) -> float:
     """How well common words find themselves among a page's own cells (turned print below it is level in any way)."""
-    (words,) = model.encode_queries([COMMON], progress=False)
     return float(torch.einsum("td,kcd->ktc", words.float(), page.cells.float()).amax(2).mean(1).max())

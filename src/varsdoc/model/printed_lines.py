@@ -28,6 +28,7 @@ LONG, SHORTEST = 3.0, 44  # times as long as high, and pixels, at least
 INK = (0.28, 0.75)  # shares of a line's box that are ink
 FILLED = 0.68  # share of its columns that have ink, at least
 STROKES = 1.1  # that a row through its middle meets on a length of its height, at least
+MOST_LONG = 20  # times as long as wide: a longer strip is not turned by odd angles, which takes a square of its length
 AROUND, CROWDED = 4, 0.1  # pixels above and below, and the share of them that may be ink
 # From top to bottom in sixteenths, how much more ink, and how many more strokes, lie in the upper half than in its
 # mirror: weights of a logistic regression over lines of 1,741 upright pages of docvqa-train and chartqa-train. The
@@ -66,7 +67,8 @@ class Print:
     def _at(self, angle: int) -> list[Line]:
         half = angle % 180
         if half not in self._found:
-            self._found[half] = _lines(self._grey, self._paper, half)
+            strip = max(self._grey.size) > MOST_LONG * min(self._grey.size)
+            self._found[half] = [] if strip and half % 90 else _lines(self._grey, self._paper, half)
         if angle % 360 == half:
             return self._found[half]
         # What runs the other way looks the same to all that is asked here, upside down.

@@ -7,7 +7,7 @@ keep their size.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -70,7 +70,8 @@ class Pairs(Dataset[Example]):
     def _example(self, source: Source, row: int, skipped: tuple[BadRecord, ...]) -> Example:
         record = source.read(row)
         self.processor.query_ids(record.query)  # refuses what is no question
-        return Example(source.name(row), self.processor.page(record.image), record.page, record.query, skipped)
+        page = replace(self.processor.page(record.image), others=())  # a page is learnt from as it came
+        return Example(source.name(row), page, record.page, record.query, skipped)
 
 
 def check_bad(bad: list[BadRecord], total: int) -> None:

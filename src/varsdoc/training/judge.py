@@ -2,6 +2,7 @@
 
 Pages are divided among ranks, scored against all queries as they are encoded, and dropped: only scores are kept.
 The training path is used under the trainer's precision, so mixed bf16 and float32 weights need no second copy.
+Pages are read as they came, whatever `turn_pages` says.
 """
 
 from __future__ import annotations

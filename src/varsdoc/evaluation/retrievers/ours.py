@@ -53,13 +53,14 @@ class VarsDocRetriever:
     def layout(self, image: Any, vectors: int) -> Layout:
         """Where a page's cells are among its vectors; needs no forward pass.
 
-        A page that may lie on its side is told by how many vectors it has: each way has its own rows below the page.
+        Which way a page that may lie on its side was read is told by how many vectors it has; where several ways have
+        as many, rows below the page point nowhere.
         """
         page = self.model.processor.page(image)
-        ways = [way for way in (page, *page.others) if self.model.processor.page_tokens(way) == vectors]
-        patches = ways[0] if ways else page
-        rows, cols = patches.grid(self.model.config.merge_size)
-        return Layout(rows, cols, self.model.processor.image_start, patches.levelled)
+        ways = [way for way in (page, *page.others) if self.model.processor.page_tokens(way) == vectors] or [page]
+        rows, cols = ways[0].grid(self.model.config.merge_size)
+        levelled = ways[0].levelled if len({way.levelled for way in ways}) == 1 else ()
+        return Layout(rows, cols, self.model.processor.image_start, levelled)
 
 
 def describe(config: Any) -> str:
