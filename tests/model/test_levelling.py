@@ -191,8 +191,8 @@ def test_no_shape_and_no_cap_is_too_small(size: tuple[int, int], cap: int) -> No
     """Where nothing of the page would be left, it has no rows below."""
     config = CONFIG.with_(min_visual_tokens=1, max_visual_tokens=cap)
     page = Image.new("RGB", size, "white")
-    for x in range(20, size[0], 200):
-        put(page, "Net income", (x, size[1] // 2), 90, 11)
+    for x in range(20, size[0], 30):
+        put(page, "Net inc", (x, size[1] // 2), 90, 14)
     found, plain = cut_levelled(page, config), cut(page, config)
     rows, cols = found.grid(2)
     assert rows * cols >= 1
@@ -204,7 +204,7 @@ def test_no_shape_and_no_cap_is_too_small(size: tuple[int, int], cap: int) -> No
 def test_a_page_keeps_all_the_room_that_its_rows_leave() -> None:
     page = Image.new("RGB", (1400, 112), "white")
     for x in range(40, 1400, 30):
-        put(page, "Net income", (x, 56), 90, 11)
+        put(page, "Net income", (x, 56), 90, 14)
     config = CONFIG.with_(min_visual_tokens=1, max_visual_tokens=200)
     found = cut_levelled(page, config)
     assert found.levelled
