@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from PIL import Image
 from tqdm import tqdm
 
@@ -62,7 +61,6 @@ def counted(model: VarsDoc, pages: list[Image.Image], lying: tuple[int, ...], sh
     return {"pages": len(pages), **dict(sorted(found.items()))}
 
 
-@torch.inference_mode()
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("judged", nargs="+")

@@ -87,6 +87,15 @@ def test_titles_and_slanted_labels_are_found_where_they_run() -> None:
     assert np.add(rising.begin, rising.end) / 2 == pytest.approx([500, 700], abs=6)
 
 
+def test_slanted_years_are_found_where_they_stand_side_by_side() -> None:
+    page = blank()
+    put(page, "2015", (300, 700), 45, 16)
+    assert Print(page).lines(45) == []
+    for i in range(1, 5):
+        put(page, str(2015 + i), (300 + 80 * i, 700), 45, 16)
+    assert len(Print(page).lines(45)) == 5
+
+
 @pytest.mark.parametrize("angles", [(90,), (45,), (90, 45, 270)])
 def test_level_print_rules_and_blocks_are_no_turned_lines(angles: tuple[int, ...]) -> None:
     page = blank()

@@ -25,6 +25,8 @@ FAINTEST = 32  # of 255: a grey nearer to the paper's is no ink
 GAP = 15
 LOW, HIGH = 10, 36
 LONG, SHORTEST = 3.0, 44  # times as long as high, and pixels, at least
+# Slanted labels stand side by side, often years: where there are so many, they may be as short as this.
+LABELS, LABEL_LONG, SHORTEST_LABEL = 3, 2.6, 34
 INK = (0.28, 0.75)  # shares of a line's box that are ink
 FILLED = 0.68  # share of its columns that have ink, at least
 STROKES = 1.1  # that a row through its middle meets on a length of its height, at least
@@ -84,11 +86,15 @@ def _lines(grey: Image.Image, paper: int, angle: int) -> list[Line]:
         u, v = u - seen.width / 2, v - seen.height / 2
         return grey.width / 2 + u * cos + v * sin, grey.height / 2 - u * sin + v * cos
 
+    slanted = bool(angle % 90)
+    long, shortest = (LABEL_LONG, SHORTEST_LABEL) if slanted else (LONG, SHORTEST)
     found = []
     for x0, y0, x1, y1 in pieces(ink, GAP).tolist():
-        if LOW <= y1 - y0 <= HIGH and x1 - x0 >= max(SHORTEST, LONG * (y1 - y0)) and _is_print(ink, x0, y0, x1, y1):
+        if LOW <= y1 - y0 <= HIGH and x1 - x0 >= max(shortest, long * (y1 - y0)) and _is_print(ink, x0, y0, x1, y1):
             middle = (y0 + y1) / 2
             found.append(Line(back(x0, middle), back(x1, middle), y1 - y0, standing(ink[y0:y1, x0:x1])))
+    if slanted and len(found) < LABELS:
+        return [line for line in found if line.length >= max(SHORTEST, LONG * line.height)]
     return found
 
 
