@@ -33,8 +33,8 @@ STROKES = 1.1  # that a row through its middle meets on a length of its height, 
 MOST_LONG = 20  # times as long as wide: a longer strip is not turned by odd angles, which takes a square of its length
 AROUND, CROWDED = 4, 0.1  # pixels above and below, and the share of them that may be ink
 # From top to bottom in sixteenths, how much more ink, and how many more strokes, lie in the upper half than in its
-# mirror: weights of a logistic regression over lines of 1,741 upright pages of docvqa-train and chartqa-train. The
-# lower half has the same with the other sign.
+# mirror: weights of a logistic regression over lines of 1,741 upright pages of docvqa-train and chartqa-train
+# (scripts/fit_standing.py).
 INK_ABOVE = (-4.1, -2.7, -4.8, -11.5, -17.3, 0.3, 26.1, 16.5)
 STROKES_ABOVE = (5.1, 12.4, 9.1, -1.0, -7.1, -9.1, -13.3, -9.5)
 
@@ -106,17 +106,18 @@ def standing(line: np.ndarray) -> float:
     >>> standing(letter) > 1 > -1 > standing(letter[::-1])
     True
     """
+    return float(leanings(line) @ (*INK_ABOVE, *STROKES_ABOVE))
+
+
+def leanings(line: np.ndarray) -> np.ndarray:
+    """(16,) of a line's ink: what its upper half has more than the lower one mirrored, by sixteenths of the height."""
     strokes = line[:, 1:] & ~line[:, :-1]
-    return sum(
-        _leaning(rows.sum(1).astype(float), weights) for rows, weights in ((line, INK_ABOVE), (strokes, STROKES_ABOVE))
-    )
-
-
-def _leaning(rows: np.ndarray, weights: tuple[float, ...]) -> float:
-    sixteenths = np.linspace(0, len(rows), 2 * len(weights) + 1)
-    shares = np.diff(np.interp(sixteenths, np.arange(len(rows) + 1), np.r_[0, np.cumsum(rows)]))
-    shares = shares / max(float(shares.sum()), 1e-9)
-    return float((shares - shares[::-1])[: len(weights)] @ weights)
+    found = []
+    for rows in (line.sum(1), strokes.sum(1)):
+        total = np.r_[0.0, np.cumsum(rows)]
+        shares = np.diff(np.interp(np.linspace(0, len(rows), 17), np.arange(len(rows) + 1), total / max(total[-1], 1)))
+        found.append((shares - shares[::-1])[:8])
+    return np.concatenate(found)
 
 
 def _is_print(ink: np.ndarray, x0: int, y0: int, x1: int, y1: int) -> bool:
