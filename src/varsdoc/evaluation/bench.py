@@ -222,7 +222,7 @@ def _index(
     with path.open("wb") as file:
         for start in range(0, len(images), batch):
             part = list(images[start : start + batch])
-            # A budget no batch reaches: the whole part goes through in one pass, however its pages may lie.
+            # A budget no batch reaches: the whole part goes through in one pass, each way in which a page may lie.
             for page in model.encode_pages(part, batch_tokens=1 << 30, progress=False):
                 blob = codec.pack(page.variants.float().cpu().numpy())
                 file.write(blob)
