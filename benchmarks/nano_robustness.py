@@ -47,7 +47,7 @@ from varsdoc.training.generator.degrade import degrade
 
 SCAN = Wear(skew=1.5, light=0.25, blur=0.5, noise=12.0, specks=300, jpeg=40, contrast=0.85, paper=230)
 BATCH = 16
-Cutting = tuple[int, int, tuple[int, ...], bool]
+Cutting = tuple[int, int, tuple[int, ...], bool, bool]
 SELF_CONTAINED = "queries_selfcontained.jsonl"
 
 
@@ -112,7 +112,8 @@ class Scorer:
 def way_of_cutting(model: VarsDoc) -> Cutting:
     """Models that agree in these see the same patches."""
     config = model.config
-    return config.min_visual_tokens, config.max_visual_tokens, config.level_print, config.turn_pages
+    limits = config.min_visual_tokens, config.max_visual_tokens
+    return *limits, config.level_print, config.turn_pages, config.light_paper
 
 
 @torch.inference_mode()

@@ -38,6 +38,7 @@ class VarsConfig:
                         (model.levelling), for a model that reads level print alone
     turn_pages          whether a page that may lie on its side or upside down is encoded in each way, and kept as the
                         model reads it best (model.orientation)
+    light_paper         whether a page of light print on dark paper is inverted (model.paper)
     trained             whether the probes and heads have seen training; loading says so when they have not
     """
 
@@ -58,6 +59,7 @@ class VarsConfig:
     image_std: tuple[float, float, float] = CLIP_STD
     level_print: tuple[int, ...] = ()
     turn_pages: bool = False
+    light_paper: bool = False
     trained: bool = False
 
     def __post_init__(self) -> None:
@@ -154,7 +156,8 @@ class VarsConfig:
     def settings(self) -> dict[str, Any]:
         """Our own settings as they are written to varsdoc.json; the backbone's go to config.json."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "backbone"}
-        for later in ("level_print", "turn_pages"):  # settings of before know nothing of them, nor do their hashes
+        # Settings of before know nothing of these, nor do their hashes.
+        for later in ("level_print", "turn_pages", "light_paper"):
             if not own[later]:
                 del own[later]
         return {"format": FORMAT, **own}
@@ -183,6 +186,7 @@ _POSITIVE = ("variants", "probes_per_variant", "dim", "max_query_tokens", "min_v
 _TYPES: dict[str, type] = {
     "trained": bool,
     "turn_pages": bool,
+    "light_paper": bool,
     "query_prefix": str,
     "augmentation_token": str,
     "page_prompt": str,

@@ -33,6 +33,7 @@ def describe(source: str | None = None, **options: Any) -> dict[str, Any]:
         "cell_pixels": config.cell_size,
         "level_print": list(config.level_print),
         "turn_pages": config.turn_pages,
+        "light_paper": config.light_paper,
         "dtype": model.compute_dtype,
         "device": str(model.device),
         "varsdoc": __version__,

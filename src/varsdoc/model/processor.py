@@ -17,6 +17,7 @@ from varsdoc.errors import CheckpointError, InputError
 from varsdoc.image import ImageLike, read_image
 from varsdoc.model.config import VarsConfig
 from varsdoc.model.orientation import cut_any_way
+from varsdoc.model.paper import on_light_paper
 from varsdoc.model.patches import Patches, cut
 
 IMAGE_TOKEN = "<|image_pad|>"
@@ -117,6 +118,7 @@ class Processor:
         if isinstance(image, Patches):
             return image
         read = read_image(image, name)
+        read = on_light_paper(read) if self.config.light_paper else read
         looks = self.config.level_print or self.config.turn_pages
         return cut_any_way(read, self.config) if looks else cut(read, self.config)
 
