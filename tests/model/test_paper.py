@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageOps
 import tiny
 from varsdoc.errors import ConfigError
 from varsdoc.model import VarsConfig, VarsDoc
-from varsdoc.model.paper import on_light_paper, paper_of
+from varsdoc.model.paper import on_light_paper, paper_grey
 
 
 def slide(paper: str = "white", ink: str = "black") -> Image.Image:
@@ -46,7 +46,7 @@ def test_a_dark_picture_or_heading_on_a_light_page_changes_nothing() -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (3000, 2), (2, 3000)])
 def test_any_size_has_a_paper(size: tuple[int, int]) -> None:
-    assert paper_of(Image.new("RGB", size, (7, 7, 7))) == 7
+    assert paper_grey(Image.new("RGB", size, (7, 7, 7))) == 7
     assert on_light_paper(Image.new("RGB", size, (7, 7, 7))).size == size
 
 

@@ -23,6 +23,7 @@ import numpy as np
 from PIL import Image
 
 from varsdoc.model.config import VarsConfig
+from varsdoc.model.paper import paper_colour
 from varsdoc.model.patches import Patches, in_cells, patches_of, scaled, target_size
 from varsdoc.model.printed_lines import Line, Print
 
@@ -132,8 +133,7 @@ class _Source:
     def __init__(self, page: Image.Image, size: tuple[int, int], cell: int) -> None:
         self.height, self.width = size  # of the scaled page
         self.cell = cell
-        small = page.resize((min(256, page.width), min(256, page.height)), Image.Resampling.NEAREST)
-        self.paper = tuple(int(v) for v in np.median(np.asarray(small).reshape(-1, 3), 0))
+        self.paper = paper_colour(page)
         self._reduced = {1: page}
 
     def laid(self, part: _Part) -> tuple[Image.Image, np.ndarray]:

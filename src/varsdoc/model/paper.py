@@ -22,10 +22,18 @@ def on_light_paper(page: Image.Image) -> Image.Image:
     >>> on_light_paper(Image.new("RGB", (2, 2), (200, 180, 160))).getpixel((0, 0))
     (200, 180, 160)
     """
-    return ImageOps.invert(page) if paper_of(page) < DARK else page
+    return ImageOps.invert(page) if paper_grey(page) < DARK else page
 
 
-def paper_of(page: Image.Image) -> int:
-    """The grey of a page's paper, 0 to 255."""
-    small = page.resize((min(SIDE, page.width), min(SIDE, page.height)), Image.Resampling.NEAREST)
-    return int(np.median(np.asarray(small.convert("L"))))
+def paper_grey(page: Image.Image) -> int:
+    """The grey of an RGB page's paper, 0 to 255."""
+    return int(np.median(np.asarray(_sample(page).convert("L"))))
+
+
+def paper_colour(page: Image.Image) -> tuple[int, ...]:
+    """Red, green and blue of an RGB page's paper, each the median of its own."""
+    return tuple(int(v) for v in np.median(np.asarray(_sample(page)).reshape(-1, 3), 0))
+
+
+def _sample(page: Image.Image) -> Image.Image:
+    return page.resize((min(SIDE, page.width), min(SIDE, page.height)), Image.Resampling.NEAREST)
